@@ -1,0 +1,1 @@
+"""The trace format, its reader and writer, and replay."""

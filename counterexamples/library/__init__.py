@@ -1,0 +1,1 @@
+"""Counterexample traces as JSON documents, one trace a file."""

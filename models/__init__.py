@@ -1,0 +1,1 @@
+"""Interpretations of the specification: run it, search it, prove it, export it."""

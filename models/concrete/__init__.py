@@ -1,0 +1,1 @@
+"""The specification run in plain Python: single steps, refusals with a reason, traces."""

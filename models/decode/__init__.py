@@ -1,0 +1,1 @@
+"""A small real decoder with transactional cache layouts, in torch."""

@@ -1,0 +1,1 @@
+"""Exhaustive search of bounded instances over packed integer states."""

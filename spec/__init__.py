@@ -1,0 +1,1 @@
+"""The normative text: one transition system a module, in reading order."""

@@ -1,0 +1,1 @@
+"""The embedded language in which the transition systems are written."""
