@@ -1,0 +1,175 @@
+"""Modules and systems: what is declared together, who may write what, and the union of all.
+
+A module declares variables, constants and actions. A module that uses others reads their variables;
+it writes those alone that it names in `writes`. A system is the union of modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+
+from kvspec.spec.language.actions import Action, expressions, record_action
+from kvspec.spec.language.errors import DefinitionError, listing
+from kvspec.spec.language.expr import Expr, MapSymbol, Read, Symbol, Type, walk
+from kvspec.spec.language.sorts import type_of
+from kvspec.spec.language.variables import Variable, make_variable
+
+
+class Module:
+    """A named part of a specification: its variables, constants and actions.
+
+    uses: modules whose variables it may read. writes: variables of those that it may assign.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        doc: str,
+        uses: tuple[Module, ...] = (),
+        writes: tuple[Variable, ...] = (),
+    ) -> None:
+        self.name = name
+        self.doc = doc
+        self.uses = uses
+        self.writes = writes
+        self.variables: dict[str, Variable] = {}
+        self.constants: dict[str, Symbol] = {}
+        self.actions: dict[str, Action] = {}
+        for variable in writes:
+            if not any(variable is found for found in self._readable()):
+                raise DefinitionError(
+                    f"module {name} declares writes to {variable}, which none of the modules it "
+                    f"uses has: it uses {listing(m.name for m in uses)}"
+                )
+
+    def variable(
+        self, name: str, *domain: Any, to: Any, init: Any, meaning: str
+    ) -> Variable:
+        """Declare `name: domain -> to`; `init` is a value, a function of the indices, or ANY."""
+        if any(name == found.name for found in self._readable()):
+            raise DefinitionError(f"a variable {name} exists already: choose another name")
+        variable = make_variable(name, domain, to, init, self.name, meaning)
+        self.variables[name] = variable
+        return variable
+
+    def constant(self, name: str, sort: Any, meaning: str) -> Expr:
+        """Declare a rigid number of the system that an instance fixes and a proof leaves open."""
+        kind = type_of(sort)
+        if kind.kind != "natural":
+            raise DefinitionError(f"constant {name} is of {kind}: constants are naturals")
+        if not meaning.strip():
+            raise DefinitionError(f"constant {name} has no meaning: give one line")
+        self.constants[name] = Symbol(kind, name, "constant")
+        return self.constants[name]
+
+    def action(self, function: Callable[..., None]) -> Action:
+        """Decorator: record the function as an action of this module."""
+        action = record_action(function, self.name, self._refuse_write)
+        if action.name in self.actions:
+            raise DefinitionError(f"module {self.name} has two actions {action.name}", action.place)
+        readable = list(self._readable())
+        for expr in expressions(action):
+            for node in walk(expr):
+                if isinstance(node, Read) and not any(node.variable is v for v in readable):
+                    raise DefinitionError(
+                        f"{action.name} reads {node.variable}, a variable of module "
+                        f"{node.variable.module}, which {self.name} does not use: it knows "
+                        f"{listing(v.name for v in readable)}",
+                        action.place,
+                    )
+        self.actions[action.name] = action
+        return action
+
+    def _readable(self) -> Iterator[Variable]:
+        yield from self.variables.values()
+        seen: set[int] = set()
+        stack = list(self.uses)
+        while stack:
+            module = stack.pop()
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield from module.variables.values()
+                stack.extend(module.uses)
+
+    def _refuse_write(self, variable: Variable) -> str | None:
+        if any(variable is found for found in (*self.variables.values(), *self.writes)):
+            return None
+        return (
+            f"assigned to {variable.name} of module {variable.module}, which {self.name} does not "
+            f"declare to write: add it to writes=(...); declared are {listing(self.writes)}"
+        )
+
+    def __repr__(self) -> str:
+        return f"Module({self.name})"
+
+
+@attrs.frozen(repr=False, eq=False)
+class System:
+    """A transition system: the union of modules that share sorts and variables."""
+
+    name: str
+    doc: str
+    variables: dict[str, Variable]
+    constants: dict[str, Symbol]
+    actions: dict[str, Action]
+    modules: tuple[Module, ...] = ()
+
+    @staticmethod
+    def of(name: str, doc: str, *modules: Module) -> System:
+        """Compose modules; names must be unique, and every module used must be among them."""
+        variables: dict[str, Variable] = {}
+        constants: dict[str, Symbol] = {}
+        actions: dict[str, Action] = {}
+        for module in modules:
+            for used in module.uses:
+                if not any(used is other for other in modules):
+                    raise DefinitionError(f"{module} uses {used}, which system {name} lacks: add it")
+            for table, more in (
+                (variables, module.variables),
+                (constants, module.constants),
+                (actions, module.actions),
+            ):
+                for key in more:
+                    if key in table:
+                        raise DefinitionError(f"system {name}: the name {key} is declared twice")
+                table.update(more)  # type: ignore[attr-defined]
+        return System(name, doc, variables, constants, actions, modules)
+
+    def sorts(self) -> dict[str, Type]:
+        """Every open sort, enumeration and sort of naturals that the system speaks of, by name."""
+        found: dict[str, Type] = {}
+
+        def note(kind: Type) -> None:
+            if kind.of is not None:
+                note(kind.of)
+            elif kind.kind != "bool":
+                found.setdefault(kind.name, kind)
+
+        for variable in self.variables.values():
+            for kind in (*variable.domain, variable.type):
+                note(kind)
+        for symbol in self.constants.values():
+            note(symbol.type)
+        for action in self.actions.values():
+            for parameter in action.parameters:
+                for kind in (
+                    (parameter.domain, parameter.codomain)
+                    if isinstance(parameter, MapSymbol)
+                    else (parameter.type,)
+                ):
+                    note(kind)
+        return found
+
+    def action(self, name: str) -> Action:
+        """The action of that name, or an error that lists what exists."""
+        if name not in self.actions:
+            raise KeyError(f"system {self.name} has no action {name!r}; it has {listing(self.actions)}")
+        return self.actions[name]
+
+    def __repr__(self) -> str:
+        from kvspec.spec.language.show import show_system
+
+        return show_system(self)

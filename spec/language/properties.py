@@ -1,0 +1,168 @@
+"""Properties: claims about a system, apart from it, each one function of one sentence.
+
+invariant   holds in every reachable state
+lemma       an invariant that is there to make others inductive
+step        holds of every step: reads are before it, `after(...)` is after it, `fired(...)` names it
+witness     some reachable state satisfies it (otherwise what it guards would hold in the void)
+end         a state without steps is a proper end, and no deadlock, if it satisfies this
+leads_to    whenever the first holds, the second holds then or later, under fairness
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import attrs
+
+from kvspec.spec.language.actions import Action
+from kvspec.spec.language.errors import DefinitionError, caller, listing
+from kvspec.spec.language.expr import Expr, Fired, Op, Quantifier, Read, boolean, walk
+from kvspec.spec.language.modules import System
+
+
+@attrs.frozen(repr=False, eq=False)
+class Fairness:
+    """A step of `action` is taken in the end if it stays possible (weak) or keeps coming back (strong).
+
+    parameters: the parameters of the action for each of whose values this is asked apart; the rest
+    is any value.
+    """
+
+    action: Action
+    parameters: tuple[str, ...]
+    strong: bool = False
+
+
+@attrs.frozen(repr=False, eq=False)
+class Property:
+    """A named claim of one kind; `body` is the formula, `goal` the second one of a leads_to."""
+
+    kind: str
+    name: str
+    doc: str
+    body: Expr
+    place: tuple[str, int]
+    goal: Expr | None = None
+    fairness: tuple[Fairness, ...] = ()
+
+    @property
+    def antecedent(self) -> Expr | None:
+        """What must hold for the claim to say anything: under quantifiers, the left of an implication."""
+        expr, bound = self.body, []
+        while isinstance(expr, Quantifier) and expr.kind == "forall":
+            bound.extend(expr.bound)
+            expr = expr.body
+        if not (isinstance(expr, Op) and expr.op == "implies"):
+            return None
+        left = expr.args[0]
+        return Quantifier(left.type, "exists", tuple(bound), left) if bound else left
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.name}: {self.body!r}"
+
+
+class Properties:
+    """The claims about one system, by name."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self.by_name: dict[str, Property] = {}
+
+    def invariant(self, function: Callable[[], Expr]) -> Property:
+        """Decorator: the formula holds in every reachable state."""
+        return self._add("invariant", function)
+
+    def lemma(self, function: Callable[[], Expr]) -> Property:
+        """Decorator: an invariant that others rest on."""
+        return self._add("lemma", function)
+
+    def step(self, function: Callable[[], Expr]) -> Property:
+        """Decorator: the formula holds of every step."""
+        return self._add("step", function)
+
+    def witness(self, function: Callable[[], Expr]) -> Property:
+        """Decorator: some reachable state satisfies the formula."""
+        return self._add("witness", function)
+
+    def end(self, function: Callable[[], Expr]) -> Property:
+        """Decorator: a state without steps is no deadlock if it satisfies the formula."""
+        return self._add("end", function)
+
+    def leads_to(
+        self, *fairness: Fairness
+    ) -> Callable[[Callable[[], tuple[Expr, Expr]]], Property]:
+        """Decorator of a function that gives both formulas; fairness is what it assumes."""
+
+        def add(function: Callable[[], tuple[Expr, Expr]]) -> Property:
+            body, goal = function()
+            return self._add("leads_to", lambda: body, goal, fairness, function)
+
+        return add
+
+    def of_kind(self, *kinds: str) -> list[Property]:
+        """The claims of these kinds, in the order of their definition."""
+        return [claim for claim in self.by_name.values() if claim.kind in kinds]
+
+    def __getitem__(self, name: str) -> Property:
+        if name not in self.by_name:
+            raise KeyError(f"no property {name!r}; there are {listing(self.by_name)}")
+        return self.by_name[name]
+
+    def _add(
+        self,
+        kind: str,
+        function: Callable[[], Expr],
+        goal: Expr | None = None,
+        fairness: tuple[Fairness, ...] = (),
+        named: Callable[..., object] | None = None,
+    ) -> Property:
+        source = named or function
+        name, doc = source.__name__, inspect.getdoc(source)
+        place = (source.__code__.co_filename, source.__code__.co_firstlineno)
+        if not doc:
+            raise DefinitionError(f"{name} has no docstring: say the claim in one sentence", place)
+        if name in self.by_name:
+            raise DefinitionError(f"two properties are named {name}", place)
+        body = boolean(function(), f"the property {name}")
+        for expr in (body, *(() if goal is None else (boolean(goal, name),))):
+            for node in walk(expr):
+                self._check(kind, name, node)
+        self.by_name[name] = Property(kind, name, doc, body, place, goal, fairness)
+        return self.by_name[name]
+
+    def _check(self, kind: str, name: str, node: Expr) -> None:
+        if isinstance(node, Read):
+            if self.system.variables.get(node.variable.name) is not node.variable:
+                raise DefinitionError(
+                    f"{name} reads {node.variable}, no variable of system {self.system.name}: it has "
+                    f"{listing(self.system.variables)}"
+                )
+            if node.primed and kind != "step":
+                raise DefinitionError(f"{name} uses after(), and only step properties may")
+        if isinstance(node, Fired):
+            if kind != "step":
+                raise DefinitionError(f"{name} uses fired(), and only step properties may")
+            if node.action not in self.system.actions:
+                raise DefinitionError(
+                    f"{name} names {node.action}, no action of {self.system.name}: it has "
+                    f"{listing(self.system.actions)}"
+                )
+
+
+def weak(action: Action, *parameters: str) -> Fairness:
+    """Weak fairness of the action, apart for each value of the named parameters."""
+    return _fairness(action, parameters, strong=False)
+
+
+def strong(action: Action, *parameters: str) -> Fairness:
+    """Strong fairness of the action, apart for each value of the named parameters."""
+    return _fairness(action, parameters, strong=True)
+
+
+def _fairness(action: Action, parameters: tuple[str, ...], *, strong: bool) -> Fairness:
+    known = [p.name for p in action.parameters]
+    for name in parameters:
+        if name not in known:
+            raise DefinitionError(f"{action.name} has no parameter {name}: it has {known}", caller())
+    return Fairness(action, parameters, strong)
