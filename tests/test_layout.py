@@ -159,7 +159,7 @@ def test_every_module_of_the_installed_wheel_can_be_imported(wheel: Path, tmp_pa
 
 def arrow_fault(where: str, name: str) -> str | None:
     """Why the file at `where`, relative to the root, may not import the module `name`, if so."""
-    layer = where.split("/")[0]
+    layer = where.split("/", maxsplit=1)[0]
     top, *rest = name.split(".")
     if top == "kvspec" and layer in LAYERS:
         allowed = LAYERS[: LAYERS.index(layer) + 1]
