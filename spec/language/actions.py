@@ -90,12 +90,15 @@ class Step:
         self.assignments: list[Assignment] = []
 
     def require(
-        self, condition: Expr, code: ErrorCode, refused: Mapping[Any, object] | None = None
+        self,
+        condition: Expr,
+        code: ErrorCode,
+        refused: Mapping[Any, object] | Callable[[Step], None] | None = None,
     ) -> None:
         """The step needs `condition`, else it is refused with `code`.
 
-        refused: what such a refusal assigns, as `{state[x]: REJECTED}`; by default nothing. An
-        assignment for all members of a sort is written there with `every`.
+        refused: what such a refusal assigns, by default nothing: `{state[x]: REJECTED}`, or a
+        function of a step that makes assignments.
         """
         if self.assignments:
             raise DefinitionError(
@@ -114,11 +117,21 @@ class Step:
                 f"{self._action}: the guard {code} comes after one of a later failure class: keep "
                 "the order in which failures are told"
             )
-        refusal: list[Assignment] = []
-        for read, value in (refused or {}).items():
-            self._add(refusal, read, value, ())
         formula = boolean(condition, f"the guard {code}")
-        self.guards.append(Guard(formula, code, tuple(refusal), caller()))
+        self.guards.append(Guard(formula, code, self._refusal(code, refused), caller()))
+
+    def _refusal(
+        self, code: ErrorCode, refused: Mapping[Any, object] | Callable[[Step], None] | None
+    ) -> tuple[Assignment, ...]:
+        effect = Step(f"{self._action} refused with {code}", self._may_write)
+        if callable(refused):
+            refused(effect)
+        else:
+            for target, value in (refused or {}).items():
+                effect.assign(target, value)
+        if effect.guards:
+            raise DefinitionError(f"{self._action}: the refusal with {code} has guards of its own")
+        return tuple(effect.assignments)
 
     def assign(self, target: Expr, value: object) -> None:
         """After the step `target` (a variable at an index) has the value of `value` before it."""
