@@ -1,1 +1,62 @@
-"""A small real decoder with transactional cache layouts, in torch."""
+"""A small real decoder, and the cache rows of its requests, in torch.
+
+Modelled: a forward pass that can stop between any two parts of any two layers, and cache layouts
+whose changes all readers see whole. Left out here: the lifecycle of handles and transactions, which
+a backend builds on top.
+
+Reading order: ``config``, ``weights``, ``ops``, ``hooks``, ``decoder`` (the model); ``completion``,
+``shapes``, ``staging``, ``layouts``, ``dynamic``, ``static``, ``kinds`` (the rows); ``calls``,
+``agreement`` (the two together).
+"""
+
+from kvspec.models.decode.agreement import TOLERANCES, agrees, disagreement
+from kvspec.models.decode.calls import append, cached_logits, uncached_logits
+from kvspec.models.decode.completion import Completion, Deferral, Submit, run_now
+from kvspec.models.decode.config import DecoderConfig, default_device
+from kvspec.models.decode.decoder import Decoder, ForwardSteps, Produced, finish, positions_from
+from kvspec.models.decode.dynamic import DynamicLayout
+from kvspec.models.decode.errors import DecodeError
+from kvspec.models.decode.hooks import CallRows, KVView, LayerCache, Part, UpdateCache, update
+from kvspec.models.decode.kinds import LAYOUT_KINDS, AnyLayout, allocate
+from kvspec.models.decode.layouts import Layout
+from kvspec.models.decode.shapes import SOUND, CacheShape, LayoutFaults, Snapshot
+from kvspec.models.decode.staging import Staging
+from kvspec.models.decode.static import StaticLayout
+
+__all__ = [
+    "LAYOUT_KINDS",
+    "SOUND",
+    "TOLERANCES",
+    "AnyLayout",
+    "CacheShape",
+    "CallRows",
+    "Completion",
+    "DecodeError",
+    "Decoder",
+    "DecoderConfig",
+    "Deferral",
+    "DynamicLayout",
+    "ForwardSteps",
+    "KVView",
+    "LayerCache",
+    "Layout",
+    "LayoutFaults",
+    "Part",
+    "Produced",
+    "Snapshot",
+    "Staging",
+    "StaticLayout",
+    "Submit",
+    "UpdateCache",
+    "agrees",
+    "allocate",
+    "append",
+    "cached_logits",
+    "default_device",
+    "disagreement",
+    "finish",
+    "positions_from",
+    "run_now",
+    "uncached_logits",
+    "update",
+]

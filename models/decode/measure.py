@@ -1,0 +1,74 @@
+"""The measurement behind ``agreement.TOLERANCES``: many decoders, layouts and ways to split calls.
+
+Modelled: every layout and schedule on decoders of all group sizes and both heads. Left out: long
+sequences and deep decoders, where rounding may add up further.
+
+``python -m kvspec.models.decode.measure`` prints the largest disagreement of each dtype.
+"""
+
+import itertools
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+import torch
+from attrs import evolve, frozen
+
+from kvspec.models.decode.agreement import disagreement
+from kvspec.models.decode.calls import cached_logits, uncached_logits
+from kvspec.models.decode.config import SUPPORTED_DTYPES, DecoderConfig, default_device
+from kvspec.models.decode.decoder import Decoder
+from kvspec.models.decode.kinds import LAYOUT_KINDS, allocate
+from kvspec.models.decode.shapes import CacheShape
+
+SCHEDULES: Final[dict[str, tuple[int, ...]]] = {
+    "prefill": (24,),
+    "prefill, then one at a time": (8, *(1,) * 16),
+    "one at a time": (1,) * 24,
+    "chunks": (7, 5, 1, 8, 3),
+}
+"""Ways to split 24 tokens over calls: T_past from 0 to 23, T_new from 1 to 24."""
+
+
+@frozen
+class Measured:
+    """The disagreement of one cached run with the uncached one."""
+
+    config: DecoderConfig
+    layout: str
+    schedule: str
+    disagreement: float
+
+
+def configs(dtype: torch.dtype, seeds: int) -> Iterator[DecoderConfig]:
+    """The decoders a measurement goes through: group sizes 1, 2 and 4, both heads, all seeds."""
+    base = DecoderConfig(layers=4, d_model=32, heads=4, head_dim=8, d_ff=64, vocab=64, dtype=dtype)
+    for seed, kv_heads, tied in itertools.product(range(seeds), (4, 2, 1), (True, False)):
+        yield evolve(base, seed=seed, kv_heads=kv_heads, tied=tied)
+
+
+def measure(dtype: torch.dtype, device: torch.device, seeds: int) -> Iterator[Measured]:
+    """Every layout and schedule on each decoder of ``configs``, on two sequences of 24 tokens."""
+    for config in configs(dtype, seeds):
+        decoder = Decoder(config, device)
+        generator = torch.Generator().manual_seed(config.seed)
+        tokens = torch.randint(0, config.vocab, (2, 24), generator=generator).to(device)
+        expected = uncached_logits(decoder, tokens)
+        shape = CacheShape.of(config, device, batch=2)
+        for kind, (name, chunks) in itertools.product(LAYOUT_KINDS, SCHEDULES.items()):
+            layout = allocate(kind, shape, capacity=24)
+            found = cached_logits(decoder, layout, tokens, chunks)
+            yield Measured(config, kind, name, disagreement(found, expected))
+
+
+def main() -> None:
+    """Print the largest disagreement of each dtype, and the case it came from."""
+    device = default_device()
+    for dtype in SUPPORTED_DTYPES:
+        worst = max(measure(dtype, device, seeds=50), key=lambda case: case.disagreement)
+        case = f"seed {worst.config.seed}, {worst.layout}, {worst.schedule}"
+        sys.stdout.write(f"{dtype} on {device}: {worst.disagreement:.3g} ({case})\n")
+
+
+if __name__ == "__main__":
+    main()

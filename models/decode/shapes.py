@@ -1,0 +1,163 @@
+"""What the rows of a cache look like, and what a snapshot of them tells.
+
+Modelled: sizes of rows, visible lengths of each part of each layer, and the switches that take
+single guards of a layout away. Left out: how rows are stored; ``dynamic`` and ``static`` tell that.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol, Self
+
+import torch
+from attrs import field, frozen
+from torch import Tensor
+
+from kvspec.models.decode.config import DecoderConfig, concrete_device
+from kvspec.models.decode.errors import BadConfigError, NoSuchLayerError, UnevenRowsError
+from kvspec.models.decode.hooks import Part
+
+Cell = tuple[int, Part]
+"""One layer's K or V."""
+
+Lengths = list[tuple[int, int]]
+"""Rows of K and of V, for each layer."""
+
+
+@frozen
+class CacheShape:
+    """What every row of a cache looks like.
+
+    Attributes:
+        layers: cache-producing layers L.
+        kv_heads: key/value heads H_kv.
+        head_dim: head width d_h.
+        dtype: dtype of K and V.
+        device: where rows live.
+        batch: sequences that share one handle B, in lockstep; one for a request.
+    """
+
+    layers: int
+    kv_heads: int
+    head_dim: int
+    dtype: torch.dtype
+    device: torch.device = field(converter=concrete_device)
+    batch: int = 1
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("layers", "kv_heads", "head_dim", "batch"):
+            if getattr(self, name) < 1:
+                raise BadConfigError(
+                    where="CacheShape",
+                    found=f"{name} = {getattr(self, name)}",
+                    expected="at least 1",
+                    fix="give a positive size",
+                )
+
+    @classmethod
+    def of(cls, config: DecoderConfig, device: torch.device, batch: int = 1) -> Self:
+        """The shape of the rows that a decoder of ``config`` on ``device`` produces."""
+        return cls(
+            layers=config.layers,
+            kv_heads=config.kv_heads,
+            head_dim=config.head_dim,
+            dtype=config.dtype,
+            device=device,
+            batch=batch,
+        )
+
+    def rows(self, count: int) -> tuple[int, int, int, int]:
+        """The shape of ``count`` rows of one part of one layer: [B, H_kv, count, d_h]."""
+        return (self.batch, self.kv_heads, count, self.head_dim)
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Bytes of K and V over all layers for one token of one sequence: 2 L H_kv d_h b."""
+        return 2 * self.layers * self.kv_heads * self.head_dim * self.dtype.itemsize
+
+    def cells(self) -> Iterator[Cell]:
+        """Every part of every layer, in the order in which a call produces them."""
+        for layer in range(self.layers):
+            for part in Part:
+                yield layer, part
+
+    def check_layer(self, layer: int, where: str) -> None:
+        """Refuse a layer that this cache does not have."""
+        if not 0 <= layer < self.layers:
+            raise NoSuchLayerError(
+                where=where,
+                found=f"layer {layer}",
+                expected=f"a layer in [0, {self.layers})",
+                fix="count layers from 0, and use the cache of this decoder",
+            )
+
+
+@frozen
+class LayoutFaults:
+    """Guards taken away, each by its own switch; a sound layout has none set.
+
+    Attributes:
+        tear: install and truncate advance one part of one layer after another, seen by readers.
+        allow_missing: install publishes what is staged although parts are missing.
+        allow_incomplete: install neither waits for nor checks that rows are written.
+        allow_interval: install takes parts that cover another interval than the append claims.
+        allow_start: install takes rows that do not begin where the visible rows end.
+        allow_foreign: install takes rows begun on another layout.
+        overwrite: a static layout writes over rows that older snapshots still show, and over the
+            room of another append.
+        alias_fork: a static child writes into the buffer of its parent. A dynamic layout never
+            writes in place, so there this switch changes nothing.
+    """
+
+    tear: bool = False
+    allow_missing: bool = False
+    allow_incomplete: bool = False
+    allow_interval: bool = False
+    allow_start: bool = False
+    allow_foreign: bool = False
+    overwrite: bool = False
+    alias_fork: bool = False
+
+    @property
+    def uneven(self) -> bool:
+        """Layers may come to hold different numbers of rows."""
+        return self.tear or self.allow_missing or self.allow_interval
+
+
+SOUND = LayoutFaults()
+
+
+class Snapshot(Protocol):
+    """The visible rows at one moment; it never changes, whatever its layout does afterwards."""
+
+    @property
+    def length(self) -> int:
+        """The one length of all parts of all layers.
+
+        Raises:
+            UnevenRowsError: there is no such length.
+        """
+        ...
+
+    def lengths(self) -> Lengths:
+        """Rows of K and of V for each layer."""
+        ...
+
+    def read(self, layer: int) -> tuple[Tensor, Tensor]:
+        """K and V of one layer, [B, H_kv, T, d_h] each; not to be written to."""
+        ...
+
+
+def common_length(lengths: Lengths, where: str) -> int:
+    """The one number that all lengths agree on.
+
+    Raises:
+        UnevenRowsError: they disagree.
+    """
+    first = lengths[0][0]
+    if any(pair != (first, first) for pair in lengths):
+        raise UnevenRowsError(
+            where=where,
+            found=f"(K, V) lengths {lengths}",
+            expected="one length for K and V of every layer",
+            fix="publish all layers in one step",
+        )
+    return first
