@@ -17,8 +17,18 @@ import attrs
 
 from kvspec.spec.language.actions import Action
 from kvspec.spec.language.errors import DefinitionError, caller, listing
-from kvspec.spec.language.expr import Expr, Fired, Op, Quantifier, Read, boolean, walk
+from kvspec.spec.language.expr import (
+    Expr,
+    Fired,
+    Op,
+    Quantifier,
+    Read,
+    Symbol,
+    boolean,
+    walk,
+)
 from kvspec.spec.language.modules import System
+from kvspec.spec.language.sorts import type_of
 
 
 @attrs.frozen(repr=False, eq=False)
@@ -36,7 +46,10 @@ class Fairness:
 
 @attrs.frozen(repr=False, eq=False)
 class Property:
-    """A named claim of one kind; `body` is the formula, `goal` the second one of a leads_to."""
+    """A named claim of one kind; `body` is the formula, `goal` the second one of a leads_to.
+
+    bound: for a leads_to, the members for each of which it is claimed apart; free in both formulas.
+    """
 
     kind: str
     name: str
@@ -45,6 +58,7 @@ class Property:
     place: tuple[str, int]
     goal: Expr | None = None
     fairness: tuple[Fairness, ...] = ()
+    bound: tuple[Symbol, ...] = ()
 
     @property
     def antecedent(self) -> Expr | None:
@@ -91,12 +105,20 @@ class Properties:
 
     def leads_to(
         self, *fairness: Fairness
-    ) -> Callable[[Callable[[], tuple[Expr, Expr]]], Property]:
-        """Decorator of a function that gives both formulas; fairness is what it assumes."""
+    ) -> Callable[[Callable[..., tuple[Expr, Expr]]], Property]:
+        """Decorator of a function that gives both formulas; fairness is what it assumes.
 
-        def add(function: Callable[[], tuple[Expr, Expr]]) -> Property:
-            body, goal = function()
-            return self._add("leads_to", lambda: body, goal, fairness, function)
+        The function's parameters, annotated with sorts, are members for each of which it is claimed.
+        """
+
+        def add(function: Callable[..., tuple[Expr, Expr]]) -> Property:
+            found = inspect.signature(function, eval_str=True).parameters.values()
+            bound = tuple(Symbol(type_of(p.annotation), p.name, "bound") for p in found)
+            body, goal = function(*bound)
+            self._add("leads_to", lambda: body, goal, fairness, function)
+            claim = attrs.evolve(self.by_name[function.__name__], bound=bound)
+            self.by_name[claim.name] = claim
+            return claim
 
         return add
 

@@ -70,6 +70,8 @@ def _show_op(expr: Op, outer: int) -> str:
         return f"({two} if {one} else {three})"
     if expr.op == "not":
         inner = args[0]
+        if isinstance(inner, Op) and inner.op == "not":
+            return show_expr(inner.args[0], outer)
         if isinstance(inner, Op) and inner.op == "eq":
             return _bracket(f"{show_expr(inner.args[0], 6)} != {show_expr(inner.args[1], 6)}", 5, outer)
         return _bracket(f"not {show_expr(inner, 5)}", 4, outer)

@@ -1,0 +1,122 @@
+"""The core system: handles, prefixes, the batch, appends, retries and the life of a request.
+
+Instances are named from TINY (seconds) to WIDE (minutes). Their limits keep a search inside the
+bounds: nothing begins that would need a version or a generation beyond the largest.
+"""
+
+from __future__ import annotations
+
+from kvspec.spec.append import Key, Txn, append, begin
+from kvspec.spec.batch import Row, batch
+from kvspec.spec.handles import (
+    Abi,
+    Generation,
+    Handle,
+    Layer,
+    Length,
+    Version,
+    context,
+    generation,
+    handles,
+    rewind,
+    version,
+)
+from kvspec.spec.language import Counts, Expr, Instance, System, forall, implies, instance, limit
+from kvspec.spec.lifecycle import allocate, fork, lifecycle, truncate
+from kvspec.spec.prefix import Block, prefix
+from kvspec.spec.retry import retry_module
+
+system = System.of(
+    "core",
+    "The KV-cache lifecycle of a serving engine, for any number of requests, appends and layers.",
+    handles,
+    prefix,
+    batch,
+    append,
+    retry_module,
+    lifecycle,
+)
+
+
+@limit(begin)
+def begins_below_the_last_version(h: Handle) -> Expr:
+    """Publication needs one version more."""
+    return version[h] < Version.top
+
+
+@limit(truncate)
+def truncates_below_the_last_version(h: Handle) -> Expr:
+    """Truncation needs one version more."""
+    return version[h] < Version.top
+
+
+@limit(allocate)
+def allocates_below_the_last_generation(h: Handle) -> Expr:
+    """Release will need one generation more."""
+    return generation[h] < Generation.top
+
+
+@limit(fork)
+def forks_below_the_last_generation(children: object) -> Expr:
+    """Release of a child will need one generation more."""
+    return forall(
+        Handle,
+        lambda c: implies(children[c], generation[c] < Generation.top),  # type: ignore[index]
+    )
+
+
+LIMITS = (
+    begins_below_the_last_version,
+    truncates_below_the_last_version,
+    allocates_below_the_last_generation,
+    forks_below_the_last_generation,
+)
+
+
+def make_instance(
+    name: str,
+    doc: str,
+    *,
+    handles: int,
+    txns: int,
+    layers: int,
+    abis: int = 1,
+    keys: int = 1,
+    blocks: int = 1,
+    rows: int = 0,
+    longest: int = 1,
+    versions: int = 1,
+    generations: int = 1,
+    rewinds: int | None = None,
+    expected: Counts | None = None,
+) -> Instance:
+    """An instance of the core system by its sizes; `rewinds` is by default all rows.
+
+    The context limit is `longest`, and lengths have one value more, so that a rule which breaks the
+    limit is seen to break it.
+    """
+    return instance(
+        name,
+        system,
+        {
+            Handle: handles,
+            Txn: txns,
+            Layer: layers,
+            Abi: abis,
+            Key: keys,
+            Block: blocks,
+            Row: rows,
+            Length: longest + 1,
+            Version: versions,
+            Generation: generations,
+        },
+        constants={context: longest, rewind: longest if rewinds is None else rewinds},
+        limits=LIMITS,
+        expected=expected,
+        doc=doc,
+    )
+
+
+TINY = make_instance(
+    "TINY", "one request, one append, one layer", handles=1, txns=1, layers=1, rows=1
+)
