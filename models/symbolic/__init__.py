@@ -1,1 +1,24 @@
-"""The specification as Z3 formulas, for any number of handles, layers and tokens."""
+"""The specification as Z3 formulas, for any number of handles, layers and tokens.
+
+Reading order: `domain` (types in Z3, unbounded or small), `evaluate` (expressions and states), `world`
+(a system's symbols and transitions), `obligations` (what must be shown), `prove` (showing it),
+`small` and `counterexample` (what is shown when it fails), `smtlib` (export and a second solver).
+"""
+
+from kvspec.models.symbolic.counterexample import Counterexample, Reach, ReplayError
+from kvspec.models.symbolic.prove import export_obligations, prove
+from kvspec.models.symbolic.smtlib import Opinion, SecondOpinion, second_opinion
+from kvspec.models.symbolic.verdicts import Item, ProofReport
+
+__all__ = [
+    "Counterexample",
+    "Item",
+    "Opinion",
+    "ProofReport",
+    "Reach",
+    "ReplayError",
+    "SecondOpinion",
+    "export_obligations",
+    "prove",
+    "second_opinion",
+]

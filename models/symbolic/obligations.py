@@ -1,0 +1,192 @@
+"""What must be proved of a system, as named obligations.
+
+initial    each invariant and lemma holds in the initial state
+inductive  each holds after each transition from a state in which all of them hold
+step       each step property holds of each transition from such a state
+natural    no assignment gives a natural a value below 0 in such a state
+enabled    each transition is possible from some such state (else what is said of it is void)
+refuses    each guard refuses in some such state
+antecedent what a property is conditional on holds in some such state, or of some such step
+
+The first four must be unsatisfiable, the last three satisfiable. Obligations of a refinement are
+in `refine`. An obligation builds its formula in any domain: the proof and its counterexample are
+of one text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import attrs
+import z3
+
+from kvspec.models.symbolic.domain import Term
+from kvspec.models.symbolic.evaluate import Initial
+from kvspec.models.symbolic.world import Call, Outcome, World, outcomes, reads
+from kvspec.spec.language import (
+    Assignment,
+    Const,
+    Expr,
+    Op,
+    Properties,
+    Property,
+    Read,
+    Symbol,
+    System,
+)
+
+PROVE, WITNESS = "unsat", "sat"
+
+
+@attrs.frozen(eq=False)
+class Query:
+    """Formulas that are looked for a model of, and the call whose parameters the model tells.
+
+    known: the first formulas, which all queries of a world share, are left out of `terms`.
+    """
+
+    terms: list[Term]
+    call: Call | None = None
+    known: bool = True
+
+
+@attrs.frozen(eq=False)
+class Obligation:
+    """One thing to show.
+
+    name: `kind:claim:transition`. expect: "unsat" if its query must have no model, "sat" if it must
+    have one. settled: why it needs no solver ("frame": the transition writes nothing that the
+    property reads; "syntax": the assigned value is a sum of naturals), or None.
+    """
+
+    name: str
+    kind: str
+    expect: str
+    build: Callable[[World], Query]
+    claim: Property | None = None
+    outcome: Outcome | None = None
+    settled: str | None = None
+    target: str = ""
+
+
+def formulas(obligation: Obligation, world: World) -> tuple[list[Term], Query]:
+    """All formulas of an obligation in a world, and its query."""
+    query = obligation.build(world)
+    return ([*world.given, *query.terms] if query.known else query.terms), query
+
+
+def transitions(system: System) -> list[Outcome]:
+    """Every transition of a system."""
+    return [found for action in system.actions.values() for found in outcomes(action)]
+
+
+def obligations(system: System, properties: Properties) -> Iterator[Obligation]:
+    """Every obligation of a system and its properties, in the order of the list above."""
+    steps = transitions(system)
+    kept = properties.of_kind("invariant", "lemma")
+    for claim in kept:
+        yield _initial(claim)
+    for claim in kept:
+        for outcome in steps:
+            yield _inductive(claim, outcome)
+    for claim in properties.of_kind("step"):
+        for outcome in steps:
+            yield _step(claim, outcome)
+    for outcome in steps:
+        for done in outcome.assignments:
+            if done.variable.type.kind == "natural":
+                yield _natural(done, outcome)
+    for outcome in steps:
+        yield enabled(outcome)
+    for action in system.actions.values():
+        for place in range(len(action.guards)):
+            if not action.guards[place].refusal:
+                yield _refuses(Outcome(action, place))
+    for claim in properties.of_kind("invariant", "lemma", "step"):
+        if claim.antecedent is not None:
+            yield _antecedent(claim, claim.antecedent, steps)
+
+
+def _initial(claim: Property) -> Obligation:
+    def build(world: World) -> Query:
+        start = Initial(world.scope(), world.before)
+        typing = [*world.typing, *world.before.inside]
+        return Query([*typing, z3.Not(world.scope(start).value(claim.body))], known=False)
+
+    return Obligation(f"initial:{claim.name}", "initial", PROVE, build, claim)
+
+
+def _inductive(claim: Property, outcome: Outcome) -> Obligation:
+    def build(world: World) -> Query:
+        taken = world.take(outcome)
+        return Query([*taken.enabled, z3.Not(taken.later(claim.body))], taken.call)
+
+    settled = None if outcome.writes & reads(claim.body) else "frame"
+    name = f"inductive:{claim.name}:{outcome.name}"
+    return Obligation(name, "inductive", PROVE, build, claim, outcome, settled)
+
+
+def _step(claim: Property, outcome: Outcome) -> Obligation:
+    def build(world: World) -> Query:
+        taken = world.take(outcome)
+        return Query([*taken.enabled, z3.Not(taken.claim(claim.body))], taken.call)
+
+    return Obligation(f"step:{claim.name}:{outcome.name}", "step", PROVE, build, claim, outcome)
+
+
+def _natural(done: Assignment, outcome: Outcome) -> Obligation:
+    def build(world: World) -> Query:
+        taken = world.take(outcome)
+        types = tuple(binder.type for binder in done.binders)
+        below = world.domain.quantify(
+            "exists",
+            types,
+            lambda found: taken.scope.bind(done.binders, found).value(done.value) < 0,
+        )
+        return Query([*taken.enabled, below], taken.call)
+
+    variable = done.variable.name
+    settled = "syntax" if is_natural(done.value) else None
+    name = f"natural:{variable}:{outcome.name}"
+    return Obligation(name, "natural", PROVE, build, None, outcome, settled, variable)
+
+
+def is_natural(expr: Expr) -> bool:
+    """The term is at least 0 whatever the state: no subtraction and no negative number is in it."""
+    match expr:
+        case Const(value=value):
+            return isinstance(value, int) and value >= 0
+        case Read() | Symbol():
+            return True
+        case Op(op="add", args=args):
+            return all(is_natural(arg) for arg in args)
+        case Op(op="ite", args=args):
+            return all(is_natural(arg) for arg in args[1:])
+    return False
+
+
+def enabled(outcome: Outcome) -> Obligation:
+    """The outcome comes about from some state that satisfies all that is known."""
+
+    def build(world: World) -> Query:
+        taken = world.take(outcome)
+        return Query([*taken.enabled], taken.call)
+
+    return Obligation(f"enabled:{outcome.name}", "enabled", WITNESS, build, None, outcome)
+
+
+def _refuses(outcome: Outcome) -> Obligation:
+    return attrs.evolve(enabled(outcome), name=f"refuses:{outcome.name}", kind="refuses")
+
+
+def _antecedent(claim: Property, antecedent: Expr, steps: list[Outcome]) -> Obligation:
+    def build(world: World) -> Query:
+        if claim.kind != "step":
+            return Query([world.scope().value(antecedent)])
+        ways = []
+        for outcome in steps:
+            taken = world.take(outcome)
+            ways.append(world.domain.conjunction([*taken.enabled, taken.claim(antecedent)]))
+        return Query([world.domain.disjunction(ways)])
+
+    return Obligation(f"antecedent:{claim.name}", "antecedent", WITNESS, build, claim)
