@@ -1,0 +1,10 @@
+"""The claims about the core system, collected by name.
+
+Importing this module alone gives an empty collection; `kvspec.properties.core` imports the modules that
+fill it, in reading order: invariants, steps, progress.
+"""
+
+from kvspec.spec.core import system
+from kvspec.spec.language import Properties
+
+core = Properties(system)
