@@ -13,8 +13,8 @@ from pathlib import Path
 import attrs
 import z3
 
-from kvspec.models.symbolic.domain import Unbounded
-from kvspec.models.symbolic.obligations import Obligation, formulas
+from kvspec.models.symbolic.domain import Term, Unbounded
+from kvspec.models.symbolic.obligations import Obligation
 from kvspec.models.symbolic.pool import SolverPool
 from kvspec.models.symbolic.verdicts import matches
 from kvspec.models.symbolic.world import World
@@ -22,24 +22,35 @@ from kvspec.spec.language import Property, System
 
 
 class Texts:
-    """The text of obligations of one system; what is known of its states is translated once."""
+    """The text of obligations of one system; what is known of its states is written once."""
 
     def __init__(self, system: System, known: Iterable[Property]) -> None:
         self.world = World(system, Unbounded(), known)
+        self._known: list[str] | None = None
 
     def text(self, obligation: Obligation) -> str:
         """The obligation as one SMT-LIB 2 problem."""
-        terms, _ = formulas(obligation, self.world)
+        if self._known is None:
+            self._known = self._commands(self.world.given)
+        query = obligation.build(self.world)
+        known = self._known if query.known else []
+        commands = dict.fromkeys([*known, *self._commands(query.terms)])
+        return "\n".join(
+            (
+                f'(set-info :source "{self.world.system.name}: {obligation.name}")',
+                "(set-info :smt-lib-version 2.6)",
+                "(set-logic ALL)",
+                f"(set-info :status {obligation.expect})",
+                *commands,
+                "(check-sat)\n",
+            )
+        )
+
+    def _commands(self, terms: list[Term]) -> list[str]:
+        """Declarations and assertions, one text each."""
         solver = z3.Solver(ctx=self.world.domain.context)
         solver.add(terms)
-        return (
-            f'(set-info :source "{self.world.system.name}: {obligation.name}")\n'
-            "(set-info :smt-lib-version 2.6)\n"
-            "(set-logic ALL)\n"
-            f"(set-info :status {obligation.expect})\n"
-            f"{solver.sexpr().strip()}\n"
-            "(check-sat)\n"
-        )
+        return re.split(r"\n(?=\()", solver.sexpr().strip())
 
 
 def file_name(name: str) -> str:
