@@ -1,8 +1,8 @@
 """Promela text of an instance, such that Spin stores one state for each state of ours.
 
 One process loops over the steps of the instance, each one a `d_step` of its own, so that it is one
-transition. All state is in global variables; values set aside within a step are `hidden`, that is,
-no part of a state. Cells that may start anywhere are chosen before the loop, one transition each;
+transition. All state is in global variables; what is set aside within a step is 0 again at its end
+(Spin's breadth-first search knows no `hidden` variables), so it tells no states apart. Cells that may start anywhere are chosen before the loop, one transition each;
 `Model.before` and `Model.first` say how many states and transitions that adds.
 
 Claims cost no states: an invariant is a further alternative of the loop, possible only where it is
@@ -90,6 +90,7 @@ class _Writer:
         self.labels: dict[int, str] = {}
         self.asserted: dict[int, str] = {}
         self.temporaries = 0
+        self.widest = 0
         scope = promela_names()
         self.names = {name: scope.fresh(name) for name in ground.tables}
         self.process = scope.fresh("steps")
@@ -112,7 +113,9 @@ class _Writer:
         self.lines += [
             f"/* {_plain(repr(instance))}",
             f" * {_plain(instance.system.doc)}",
-            " * An option holds 0 for none and one more than its member otherwise. */",
+            " * An option holds 0 for none and one more than its member otherwise.",
+            " * For exact counts: spin -o1 -o2 -a FILE; gcc -O2 -DSAFETY -DNOREDUCE -DBFS -o pan pan.c",
+            " * (without -o2 Spin drops variables that no step reads, and states fall together). */",
             "#define NONE 0",
             "#define SOME(member) ((member) + 1)",
             "#define THE(option) ((option) -> (option) - 1 : 0)",
@@ -125,7 +128,8 @@ class _Writer:
             line for name, table in self.ground.tables.items() for line in self._declare(name, table)
         ]
         if self.temporaries:
-            self.lines.append(f"hidden int {self.aside}[{self.temporaries}];")
+            note = "  /* values set aside within a step, 0 between steps */"
+            self.lines.append(f"{_width(self.widest)} {self.aside}[{self.temporaries}];{note}")
         self.lines.append("")
 
     def _declare(self, name: str, table: Table) -> Iterator[str]:
@@ -139,7 +143,8 @@ class _Writer:
         if any(value != first[0] for value in first):
             start = f"{{ {', '.join(_text(value, {}) for value in first)} }}"
         shape = f"[{size}]" if table.variable.domain else ""
-        yield f"{_width(table)} {self.names[name]}{shape} = {start};{note}"
+        kind = "bool" if table.variable.type.kind == "bool" else _width(table.top)
+        yield f"{kind} {self.names[name]}{shape} = {start};{note}"
 
     def _open(self) -> list[tuple[str, int, tuple[Num, ...]]]:
         """The cells without one initial value: table, place and values."""
@@ -208,12 +213,16 @@ class _Writer:
 
     def _assignments(self, step: Step) -> Iterator[str]:
         """The writes one after the other, so that each still reads the state before the step."""
+        used = 0
         for target, value in in_sequence(step.writes):
             if isinstance(target, Temporary):
-                self.temporaries = max(self.temporaries, target.number + 1)
+                used, self.widest = used + 1, max(self.widest, target.top)
                 yield f"{self.aside}[{target.number}] = {self._show(value)}"
             else:
                 yield f"{self._cell(target.table, target.place)} = {self._show(value)}"
+        self.temporaries = max(self.temporaries, used)
+        for number in range(used):
+            yield f"{self.aside}[{number}] = 0"
 
     def _cell(self, table: str, place: Term) -> str:
         return _text(Cell(table, place, 0), self._addresses())
@@ -228,10 +237,8 @@ class _Writer:
         } | {"": (self.aside, True)}
 
 
-def _width(table: Table) -> str:
-    if table.variable.type.kind == "bool":
-        return "bool"
-    return "byte" if table.top < 2**8 else "short" if table.top < 2**15 else "int"
+def _width(top: int) -> str:
+    return "byte" if top < 2**8 else "short" if top < 2**15 else "int"
 
 
 def _plain(text: str) -> str:
@@ -270,7 +277,7 @@ def _text(term: Term, addresses: dict[str, tuple[str, bool]], outer: int = 0) ->
 
 def in_sequence(writes: tuple[Write, ...]) -> list[tuple[Write | Temporary, Term]]:
     """The writes in an order in which none reads what an earlier one wrote; else by way of temporaries."""
-    pending = list(writes)
+    pending = [w for w in writes if w.value != Cell(w.table, w.place, terms.span(w.value)[1])]
     found: list[tuple[Write | Temporary, Term]] = []
     count = 0
     while pending:
