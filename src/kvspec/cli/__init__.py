@@ -1,0 +1,5 @@
+"""The command line: `kvspec` and its commands, each loaded when it is used."""
+
+from kvspec.cli.main import main
+
+__all__ = ["main"]

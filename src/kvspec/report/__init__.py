@@ -1,0 +1,1 @@
+"""The readable specification: transition diagrams, pictures of traces, tables of claims."""
