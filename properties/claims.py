@@ -1,7 +1,7 @@
 """The claims about the core system, collected by name.
 
 Importing this module alone gives an empty collection; `kvspec.properties.core` imports the modules that
-fill it, in reading order: invariants, steps, progress.
+fill it: one for each concept, and `progress` for what can and must happen.
 """
 
 from kvspec.spec.core import system

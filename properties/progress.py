@@ -55,10 +55,12 @@ def reaches_two_prepared_appends_of_one_snapshot() -> Expr:
     return exists(
         Txn,
         Txn,
-        lambda x, y: (x != y)
-        & (state[x] == TxnState.PREPARED)
-        & (state[y] == TxnState.PREPARED)
-        & (target[x] == target[y]),
+        lambda x, y: (
+            (x != y)
+            & (state[x] == TxnState.PREPARED)
+            & (state[y] == TxnState.PREPARED)
+            & (target[x] == target[y])
+        ),
     )
 
 
@@ -79,10 +81,12 @@ def reaches_an_append_to_a_reused_handle() -> Expr:
     return exists(
         Txn,
         Handle,
-        lambda x, h: (state[x] == TxnState.PREPARED)
-        & (target[x] == h)
-        & (base_generation[x] < generation[h])
-        & (phase[h] == Phase.DECODE_READY),
+        lambda x, h: (
+            (state[x] == TxnState.PREPARED)
+            & (target[x] == h)
+            & (base_generation[x] < generation[h])
+            & (phase[h] == Phase.DECODE_READY)
+        ),
     )
 
 

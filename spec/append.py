@@ -99,7 +99,11 @@ base_version = append.variable(
     "base_version", Txn, to=Version, init=0, meaning="snapshot of the handle at begin"
 )
 txn_abi = append.variable(
-    "txn_abi", Txn, to=Option[Abi], init=none(Abi), meaning="cache ABI under which its rows are computed"
+    "txn_abi",
+    Txn,
+    to=Option[Abi],
+    init=none(Abi),
+    meaning="cache ABI under which its rows are computed",
 )
 key = append.variable(
     "key", Txn, to=Option[Key], init=none(Key), meaning="idempotency key of the client's call"

@@ -42,7 +42,11 @@ row_cache = batch.variable(
     "row_cache", Row, to=Option[Handle], init=none(Handle), meaning="cache handle of the row"
 )
 row_tokens = batch.variable(
-    "row_tokens", Row, to=Option[Handle], init=none(Handle), meaning="whose tokens and output it has"
+    "row_tokens",
+    Row,
+    to=Option[Handle],
+    init=none(Handle),
+    meaning="whose tokens and output it has",
 )
 row_sampler = batch.variable(
     "row_sampler", Row, to=Option[Handle], init=none(Handle), meaning="whose sampler state it has"

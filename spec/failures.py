@@ -50,10 +50,14 @@ HANDLE_CONFLICT = _code(
     "HANDLE_CONFLICT", FailureClass.NONE, "a retry names another handle than the published append"
 )
 KEY_CONFLICT = _code(
-    "KEY_CONFLICT", FailureClass.NONE, "a retry has another idempotency key than the published append"
+    "KEY_CONFLICT",
+    FailureClass.NONE,
+    "a retry has another idempotency key than the published append",
 )
 BASE_CONFLICT = _code(
-    "BASE_CONFLICT", FailureClass.NONE, "a retry has another base snapshot than the published append"
+    "BASE_CONFLICT",
+    FailureClass.NONE,
+    "a retry has another base snapshot than the published append",
 )
 INTERVAL_CONFLICT = _code(
     "INTERVAL_CONFLICT", FailureClass.NONE, "a retry has another interval than the published append"
@@ -67,7 +71,9 @@ NOT_A_PERMUTATION = _code(
 )
 BLOCK_EMPTY = _code("BLOCK_EMPTY", FailureClass.NONE, "the block holds nothing")
 ABI_MISMATCH = _code(
-    "ABI_MISMATCH", FailureClass.ABI, "the rows are computed under another cache ABI than the handle's"
+    "ABI_MISMATCH",
+    FailureClass.ABI,
+    "the rows are computed under another cache ABI than the handle's",
 )
 POSITION_MISMATCH = _code(
     "POSITION_MISMATCH", FailureClass.POSITION, "the rows do not begin where the last ones ended"

@@ -97,7 +97,9 @@ def _symbol(symbol: Symbol, env: Environment) -> Value:
 def _quantifier(expr: Quantifier, env: Environment) -> bool:
     ranges = [values_of(symbol.type, env.instance) for symbol in expr.bound]
     found = (
-        bool(evaluate(expr.body, env.bind({s.name: v for s, v in zip(expr.bound, vs, strict=True)})))
+        bool(
+            evaluate(expr.body, env.bind({s.name: v for s, v in zip(expr.bound, vs, strict=True)}))
+        )
         for vs in product(*ranges)
     )
     return all(found) if expr.kind == "forall" else any(found)

@@ -92,8 +92,7 @@ class Machine:
         for variable in self._variables:
             places = list(indices(variable, self.instance))
             shape.append(len(places))
-            for index in places:
-                choices.append(self._initial(variable, index, blank))
+            choices.extend(self._initial(variable, index, blank) for index in places)
         states = []
         for picked in product(*choices):
             tables, start = [], 0
@@ -236,4 +235,3 @@ class Machine:
                 for place, old in enumerate(env.state.tables)
             )
         )
-

@@ -201,9 +201,7 @@ def _collect(expr: Expr, env: Environment, shown: dict[str, str]) -> None:
     if isinstance(expr, Quantifier):
         ranges = [values_of(symbol.type, env.instance) for symbol in expr.bound]
         for values in product(*ranges):
-            names: dict[str, Bound] = {
-                s.name: v for s, v in zip(expr.bound, values, strict=True)
-            }
+            names: dict[str, Bound] = {s.name: v for s, v in zip(expr.bound, values, strict=True)}
             inner = env.bind(names)
             if bool(evaluate(expr.body, inner)) != (expr.kind == "forall"):
                 continue_with = inner

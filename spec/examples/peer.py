@@ -305,8 +305,11 @@ def every_handle_is_released() -> Expr:
 
 
 @properties.leads_to(
-    weak(stage_k, "t", "l"), weak(stage_v, "t", "l"), weak(prepare, "t"),
-    weak(publish, "t"), weak(reject, "t"),
+    weak(stage_k, "t", "l"),
+    weak(stage_v, "t", "l"),
+    weak(prepare, "t"),
+    weak(publish, "t"),
+    weak(reject, "t"),
 )
 def every_begun_append_ends(t: Txn) -> tuple[Expr, Expr]:
     """An append that is open or prepared is in the end published, aborted or rejected."""
@@ -315,7 +318,12 @@ def every_begun_append_ends(t: Txn) -> tuple[Expr, Expr]:
 
 
 def make_instance(
-    handles: int, txns: int, layers: int, longest: int, generations: int, expected: Counts | None = None
+    handles: int,
+    txns: int,
+    layers: int,
+    longest: int,
+    generations: int,
+    expected: Counts | None = None,
 ) -> Instance:
     """The instance R, M, L, T, G of the table of counts."""
     return instance(

@@ -21,7 +21,6 @@ from kvspec.spec.language.expr import (
     Op,
     Read,
     Symbol,
-    Type,
     boolean,
     coerce,
     walk,
@@ -141,7 +140,9 @@ class Step:
         """`for layer in step.every(Layer)`: what the loop assigns is assigned for all members."""
         kind = type_of(sort)
         if kind.kind not in ("open", "enum"):
-            raise DefinitionError(f"{self._action}: every() ranges over open sorts and enumerations")
+            raise DefinitionError(
+                f"{self._action}: every() ranges over open sorts and enumerations"
+            )
         binder = Symbol(kind, f"{kind.name.lower()}_{len(self._binders)}", "bound")
         self._binders.append(binder)
         yield binder
@@ -197,7 +198,9 @@ def record_action(
     for expr in expressions(action):
         for node in walk(expr):
             if isinstance(node, Fired) or (isinstance(node, Read) and node.primed):
-                raise DefinitionError(f"{name} uses {node!r}: after() and fired() are for properties")
+                raise DefinitionError(
+                    f"{name} uses {node!r}: after() and fired() are for properties"
+                )
             if isinstance(node, Symbol) and node.role == "top":
                 raise DefinitionError(
                     f"{name} uses {node!r}: bounds of an instance belong into limits, not actions"

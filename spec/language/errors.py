@@ -14,7 +14,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 def caller() -> tuple[str, int]:
     """File and line of the innermost frame outside this package (and outside attrs' generated code)."""
-    frame = sys._getframe(1)
+    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to a caller's line is far slower
     while frame.f_back is not None:
         name = frame.f_code.co_filename
         if not name.startswith("<") and Path(name).resolve().parent != _PACKAGE:

@@ -40,7 +40,9 @@ def limit(action: Action) -> Callable[[Callable[..., Expr]], Limit]:
         names = list(inspect.signature(function).parameters)
         for name in names:
             if name not in known:
-                raise DefinitionError(f"{action.name} has no parameter {name}: it has {list(known)}")
+                raise DefinitionError(
+                    f"{action.name} has no parameter {name}: it has {list(known)}"
+                )
         condition = boolean(function(*(known[name] for name in names)), f"limit on {action.name}")
         return Limit(action, condition)
 
@@ -156,7 +158,8 @@ def instance(
 def _check_limit(name: str, system: System, restriction: Limit) -> None:
     if restriction.action.name not in system.actions:
         raise DefinitionError(
-            f"instance {name} limits {restriction.action.name}, no action of {system.name}", caller()
+            f"instance {name} limits {restriction.action.name}, no action of {system.name}",
+            caller(),
         )
     for node in walk(restriction.condition):
         if isinstance(node, Read) and node.variable.name not in system.variables:
@@ -167,6 +170,10 @@ def tops(expr: Expr) -> list[Symbol]:
     """The `Sort.top` symbols of an expression."""
     found: list[Symbol] = []
     for node in walk(expr):
-        if isinstance(node, Symbol) and node.role == "top" and not any(same(node, f) for f in found):
+        if (
+            isinstance(node, Symbol)
+            and node.role == "top"
+            and not any(same(node, f) for f in found)
+        ):
             found.append(node)
     return found

@@ -45,9 +45,7 @@ class Module:
                     f"uses has: it uses {listing(m.name for m in uses)}"
                 )
 
-    def variable(
-        self, name: str, *domain: Any, to: Any, init: Any, meaning: str
-    ) -> Variable:
+    def variable(self, name: str, *domain: Any, to: Any, init: Any, meaning: str) -> Variable:
         """Declare `name: domain -> to`; `init` is a value, a function of the indices, or ANY."""
         if any(name == found.name for found in self._readable()):
             raise DefinitionError(f"a variable {name} exists already: choose another name")
@@ -126,16 +124,15 @@ class System:
         for module in modules:
             for used in module.uses:
                 if not any(used is other for other in modules):
-                    raise DefinitionError(f"{module} uses {used}, which system {name} lacks: add it")
-            for table, more in (
-                (variables, module.variables),
-                (constants, module.constants),
-                (actions, module.actions),
-            ):
-                for key in more:
-                    if key in table:
-                        raise DefinitionError(f"system {name}: the name {key} is declared twice")
-                table.update(more)  # type: ignore[attr-defined]
+                    raise DefinitionError(
+                        f"{module} uses {used}, which system {name} lacks: add it"
+                    )
+            for key in (*module.variables, *module.constants, *module.actions):
+                if key in variables or key in constants or key in actions:
+                    raise DefinitionError(f"system {name}: the name {key} is declared twice")
+            variables.update(module.variables)
+            constants.update(module.constants)
+            actions.update(module.actions)
         return System(name, doc, variables, constants, actions, modules)
 
     def sorts(self) -> dict[str, Type]:
@@ -166,7 +163,9 @@ class System:
     def action(self, name: str) -> Action:
         """The action of that name, or an error that lists what exists."""
         if name not in self.actions:
-            raise KeyError(f"system {self.name} has no action {name!r}; it has {listing(self.actions)}")
+            raise KeyError(
+                f"system {self.name} has no action {name!r}; it has {listing(self.actions)}"
+            )
         return self.actions[name]
 
     def __repr__(self) -> str:

@@ -38,7 +38,9 @@ def _quantify(kind: str, sorts: tuple[Any, ...], body: Callable[..., Expr]) -> E
     types = [type_of(sort) for sort in sorts]
     for found in types:
         if found.kind not in ("open", "enum"):
-            raise DefinitionError(f"{kind}() ranges over open sorts and enumerations, found {found}")
+            raise DefinitionError(
+                f"{kind}() ranges over open sorts and enumerations, found {found}"
+            )
     bound = tuple(Symbol(t, n, "bound") for t, n in zip(types, names, strict=True))
     return Quantifier(BOOL, kind, bound, boolean(body(*bound), f"the body of {kind}()"))
 

@@ -63,7 +63,8 @@ class Property:
     @property
     def antecedent(self) -> Expr | None:
         """What must hold for the claim to say anything: under quantifiers, the left of an implication."""
-        expr, bound = self.body, []
+        expr = self.body
+        bound: list[Symbol] = []
         while isinstance(expr, Quantifier) and expr.kind == "forall":
             bound.extend(expr.bound)
             expr = expr.body
@@ -186,5 +187,7 @@ def _fairness(action: Action, parameters: tuple[str, ...], *, strong: bool) -> F
     known = [p.name for p in action.parameters]
     for name in parameters:
         if name not in known:
-            raise DefinitionError(f"{action.name} has no parameter {name}: it has {known}", caller())
+            raise DefinitionError(
+                f"{action.name} has no parameter {name}: it has {known}", caller()
+            )
     return Fairness(action, parameters, strong)

@@ -19,7 +19,16 @@ from kvspec.spec.language.expr import (
 from kvspec.spec.language.modules import System
 
 _LOOSE = {"implies": 1, "or": 2, "and": 3, "not": 4, "eq": 5, "lt": 5, "le": 5, "add": 6, "sub": 6}
-_SIGN = {"implies": "=>", "or": "or", "and": "and", "eq": "=", "lt": "<", "le": "<=", "add": "+", "sub": "-"}
+_SIGN = {
+    "implies": "=>",
+    "or": "or",
+    "and": "and",
+    "eq": "=",
+    "lt": "<",
+    "le": "<=",
+    "add": "+",
+    "sub": "-",
+}
 
 
 def show_expr(expr: Expr, outer: int = 0) -> str:
@@ -64,7 +73,9 @@ def _show_op(expr: Op, outer: int) -> str:
     if expr.op == "some":
         return show_expr(args[0], outer)
     if expr.op == "the":
-        return show_expr(args[0], outer) if isinstance(args[0], Read) else f"the({show_expr(args[0])})"
+        return (
+            show_expr(args[0], outer) if isinstance(args[0], Read) else f"the({show_expr(args[0])})"
+        )
     if expr.op == "ite":
         one, two, three = (show_expr(arg) for arg in args)
         return f"({two} if {one} else {three})"
@@ -73,10 +84,14 @@ def _show_op(expr: Op, outer: int) -> str:
         if isinstance(inner, Op) and inner.op == "not":
             return show_expr(inner.args[0], outer)
         if isinstance(inner, Op) and inner.op == "eq":
-            return _bracket(f"{show_expr(inner.args[0], 6)} != {show_expr(inner.args[1], 6)}", 5, outer)
+            return _bracket(
+                f"{show_expr(inner.args[0], 6)} != {show_expr(inner.args[1], 6)}", 5, outer
+            )
         return _bracket(f"not {show_expr(inner, 5)}", 4, outer)
     level = _LOOSE[expr.op]
-    parts = [show_expr(arg, level + (expr.op in ("implies", "sub", "eq", "lt", "le"))) for arg in args]
+    parts = [
+        show_expr(arg, level + (expr.op in ("implies", "sub", "eq", "lt", "le"))) for arg in args
+    ]
     return _bracket(f" {_SIGN[expr.op]} ".join(parts), level, outer)
 
 
@@ -110,7 +125,9 @@ def show_action(action: Action) -> str:
     for position, guard in enumerate(action.guards):
         effect = "; ".join(show_assignment(done) for done in guard.refusal)
         text = f"{show_expr(guard.condition):{width}}  else {guard.code.name}"
-        lines.append(f"  {'when' if position == 0 else '    '} {text}{f' and {effect}' if effect else ''}")
+        lines.append(
+            f"  {'when' if position == 0 else '    '} {text}{f' and {effect}' if effect else ''}"
+        )
     for position, done in enumerate(action.assignments):
         lines.append(f"  {'then' if position == 0 else '    '} {show_assignment(done)}")
     return "\n".join(lines)
@@ -120,7 +137,9 @@ def show_system(system: System) -> str:
     """The whole system: sorts, constants, variables with their meaning, actions."""
     lines = [f"system {system.name}", f"  {system.doc}", ""]
     for kind in system.sorts().values():
-        what = {"open": "any number of members", "natural": "naturals"}.get(kind.kind, ", ".join(kind.members))
+        what = {"open": "any number of members", "natural": "naturals"}.get(
+            kind.kind, ", ".join(kind.members)
+        )
         lines.append(f"sort {kind.name}: {what}")
     lines.extend(f"constant {symbol.name}: {symbol.type}" for symbol in system.constants.values())
     lines.append("")

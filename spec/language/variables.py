@@ -90,7 +90,9 @@ def make_variable(
     if not name.isidentifier():
         raise DefinitionError(f"{name!r} is no identifier: name a variable as a Python name")
     if not meaning.strip():
-        raise DefinitionError(f"variable {name} has no meaning: give one line that says what it holds")
+        raise DefinitionError(
+            f"variable {name} has no meaning: give one line that says what it holds"
+        )
     types = tuple(type_of(sort) for sort in domain)
     for kind in types:
         if kind.kind not in ("open", "enum"):
