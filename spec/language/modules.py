@@ -63,6 +63,12 @@ class Module:
         self.constants[name] = Symbol(kind, name, "constant")
         return self.constants[name]
 
+    def share(self, constant: Expr) -> None:
+        """Use a constant that another module declared, as the same number."""
+        if not isinstance(constant, Symbol) or constant.role != "constant":
+            raise DefinitionError(f"{self} shares {constant!r}, which is no constant of a module")
+        self.constants[constant.name] = constant
+
     def action(self, function: Callable[..., None]) -> Action:
         """Decorator: record the function as an action of this module."""
         action = record_action(function, self.name, self._refuse_write)
