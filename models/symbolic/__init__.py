@@ -1,8 +1,9 @@
 """The specification as Z3 formulas, for any number of handles, layers and tokens.
 
-Reading order: `domain` (types in Z3, unbounded or small), `evaluate` (expressions and states), `world`
-(a system's symbols and transitions), `obligations` (what must be shown), `prove` (showing it),
-`small` and `counterexample` (what is shown when it fails), `smtlib` (export and a second solver).
+Reading order: `domain` (types in Z3, unbounded or small), `evaluate` (expressions and states),
+`world` (a system's symbols and transitions), `obligations` (what must be shown), `prove` (showing
+it), `small` and `counterexample` (what is shown when it fails), `smtlib` (export and a second
+solver).
 """
 
 from kvspec.models.symbolic.counterexample import Counterexample, Reach, ReplayError

@@ -15,7 +15,7 @@ import attrs
 from kvspec.models.concrete import Event, Machine, Outcome, State, show_event, show_state
 from kvspec.models.symbolic.obligations import Obligation
 from kvspec.models.symbolic.small import SmallModel
-from kvspec.spec.language import Instance, Property, System, Type, instance
+from kvspec.spec.language import Instance, Property, Symbol, System, Type, instance
 
 Reach = Callable[["Counterexample"], bool | None]
 """Says whether a search reached the state before the step; None if it cannot say."""
@@ -89,22 +89,22 @@ def make_instance(system: System, model: SmallModel, bounds: dict[str, int] | in
     return instance("counterexample", system, sizes, constants=model.constants)
 
 
-def make_event(obligation: Obligation, model: SmallModel) -> Event:
-    """The call of the model."""
-    if obligation.outcome is None:
-        raise TypeError(f"{obligation.name} has no transition, so its model has no event")
-    names = [parameter.name for parameter in obligation.outcome.action.parameters]
-    return Event(obligation.outcome.action.name, tuple((n, model.values[n]) for n in names))
+def make_event(obligation: Obligation, model: SmallModel) -> Event | None:
+    """The call of the model, if the obligation speaks of one."""
+    action = obligation.outcome.action if obligation.outcome else obligation.action
+    if action is None:
+        return None
+    return Event(action.name, tuple((p.name, model.values[p.name]) for p in action.parameters))
 
 
 @attrs.frozen(eq=False)
 class Replay:
-    """A model run through the concrete engine."""
+    """A model run through the concrete engine; without an event it is a state alone."""
 
     machine: Machine
     before: State
-    event: Event
-    outcome: Outcome
+    event: Event | None
+    outcome: Outcome | None
 
 
 def replay(
@@ -118,28 +118,25 @@ def replay(
     before = State(tuple(model.tables[name] for name in system.variables))
     for claim in known:
         if not machine.holds(claim, before):
-            raise _disagree(
-                machine, obligation, before, f"{claim.name} does not hold before the step"
-            )
+            found = f"{claim.name} does not hold before the step"
+            raise _disagree(machine, obligation, before, found)
     event = make_event(obligation, model)
+    if event is None:
+        return Replay(machine, before, None, None)
     outcome = machine.step(before, event)
-    wanted = obligation.outcome.code if obligation.outcome else None
-    kind = "refused" if wanted else "accepted"
-    if outcome.kind not in (kind, "cut") or (outcome.kind != "cut" and outcome.code != wanted):
-        raise _disagree(
-            machine,
-            obligation,
-            before,
-            f"{show_event(machine, event)} is {outcome.kind} {outcome.code or ''}",
-        )
+    if obligation.outcome is not None and outcome.kind != "cut":
+        code = obligation.outcome.code
+        if (outcome.kind, outcome.code) != ("refused" if code else "accepted", code):
+            found = f"{show_event(machine, event)} is {outcome.kind} {outcome.code or ''}"
+            raise _disagree(machine, obligation, before, found)
     return Replay(machine, before, event, outcome)
 
 
 def _disagree(machine: Machine, obligation: Obligation, before: State, found: str) -> ReplayError:
     return ReplayError(
         f"{obligation.name}: the solver has a model that the concrete engine does not confirm: "
-        f"{found}; the state is\n{show_state(machine, before)}\nThis is a fault in models/symbolic or "
-        "models/concrete: report it with this text"
+        f"{found}; the state is\n{show_state(machine, before)}\nThis is a fault in models/symbolic "
+        "or models/concrete: report it with this text"
     )
 
 
@@ -147,46 +144,54 @@ def counterexample(
     system: System, known: Sequence[Property], obligation: Obligation, model: SmallModel, reach: int
 ) -> Counterexample:
     """The confirmed counterexample to an obligation that must have no model."""
-    if obligation.kind == "initial":
+    if obligation.begins:
         return _initial(system, obligation, model, reach)
     run = replay(system, known, obligation, model, reach)
-    claim = obligation.claim
+    note = _broken(obligation, run)
+    if note is None:
+        found = "nothing is broken"
+        if run.event is not None:
+            found = f"nothing is broken by {show_event(run.machine, run.event)}"
+        raise _disagree(run.machine, obligation, run.before, found)
+    return _tell(system, obligation, model, run, note)
+
+
+def _broken(obligation: Obligation, run: Replay) -> str | None:
+    """What the run breaks, beyond the claim's own name; None if it breaks nothing."""
+    if run.event is None or run.outcome is None:
+        if obligation.confirm_state is None:
+            return None
+        return obligation.confirm_state(run.machine, run.before)
     if obligation.kind == "natural":
-        confirmed = run.outcome.kind == "cut"
-    elif claim is None:
-        confirmed = True
-    elif claim.kind == "step":
-        confirmed = not run.machine.holds(claim, run.before, run.event, run.outcome)
+        return "" if run.outcome.kind == "cut" else None
+    if obligation.confirm_step is not None:
+        return obligation.confirm_step(run.machine, run.before, run.event, run.outcome)
+    claim = obligation.claim
+    if run.outcome.kind == "cut" or claim is None:
+        return None
+    if claim.kind == "step":
+        holds = run.machine.holds(claim, run.before, run.event, run.outcome)
     else:
-        confirmed = not run.machine.holds(claim, run.outcome.state)
-    if not confirmed or (run.outcome.kind == "cut" and obligation.kind != "natural"):
-        raise _disagree(
-            run.machine,
-            obligation,
-            run.before,
-            f"the claim is kept by {show_event(run.machine, run.event)}",
-        )
-    return tell(system, obligation, model, run)
+        holds = run.machine.holds(claim, run.outcome.state)
+    return None if holds else ""
 
 
-def tell(
-    system: System, obligation: Obligation, model: SmallModel, run: Replay, note: str = ""
+def _tell(
+    system: System, obligation: Obligation, model: SmallModel, run: Replay, note: str
 ) -> Counterexample:
     """A confirmed run as a counterexample, on the smallest instance that holds both states."""
-    after = None if run.outcome.kind == "cut" else run.outcome.state
-    bounds = _bounds(system, [run.before, *([after] if after else [])], run.event)
-    action = system.action(run.event.action)
-    env = run.machine.environment(run.before, names=run.event.names)
-    stop = next((n for n, g in enumerate(action.guards) if g.code.name == run.outcome.code), None)
-    guards = tuple(
-        PassedGuard(guard.code.name, repr(guard.condition), run.machine.found(guard, env))
-        for guard in action.guards[: None if stop is None else stop + 1]
-    )
-    claim = obligation.claim.name if obligation.claim else obligation.target or obligation.name
+    after = None
+    guards: tuple[PassedGuard, ...] = ()
+    states = [run.before]
+    if run.event is not None and run.outcome is not None:
+        guards = _guards(run.machine, run.before, run.event, run.outcome)
+        if run.outcome.kind != "cut":
+            after = run.outcome.state
+            states.append(after)
     return Counterexample(
         obligation.name,
-        claim,
-        make_instance(system, model, bounds),
+        _claim(obligation),
+        make_instance(system, model, _bounds(system, states, run.event)),
         run.before,
         run.event,
         after,
@@ -195,20 +200,41 @@ def tell(
     )
 
 
+def _claim(obligation: Obligation) -> str:
+    return obligation.claim.name if obligation.claim else obligation.target or obligation.name
+
+
+def _guards(
+    machine: Machine, before: State, event: Event, outcome: Outcome
+) -> tuple[PassedGuard, ...]:
+    """The guards that were passed, and the one that refused."""
+    action = machine.system.action(event.action)
+    env = machine.environment(before, names=event.names)
+    codes = [guard.code.name for guard in action.guards]
+    tried = len(codes) if outcome.code is None else codes.index(outcome.code) + 1
+    return tuple(
+        PassedGuard(guard.code.name, repr(guard.condition), machine.found(guard, env))
+        for guard in action.guards[:tried]
+    )
+
+
 def _initial(
     system: System, obligation: Obligation, model: SmallModel, reach: int
 ) -> Counterexample:
     machine = Machine(make_instance(system, model, reach))
-    claim = obligation.claim
-    for state in machine.initial_states():
-        if claim is not None and not machine.holds(claim, state):
-            bounds = _bounds(system, [state], None)
-            found = make_instance(system, model, bounds)
-            return Counterexample(
-                obligation.name, claim.name, found, state, None, None, (), "initial state"
-            )
-    state = machine.initial_states()[0]
-    raise _disagree(machine, obligation, state, "it holds in every initial state")
+    states = machine.initial_states()
+    for state in states:
+        if obligation.confirm_state is not None:
+            note = obligation.confirm_state(machine, state)
+        else:
+            claim = obligation.claim
+            note = "" if claim is not None and not machine.holds(claim, state) else None
+        if note is not None:
+            found = make_instance(system, model, _bounds(system, [state], None))
+            name, claim_name = obligation.name, _claim(obligation)
+            label = "an initial state"
+            return Counterexample(name, claim_name, found, state, None, None, (), label, note)
+    raise _disagree(machine, obligation, states[0], "it holds in every initial state")
 
 
 def _bounds(system: System, states: list[State], event: Event | None) -> dict[str, int]:
@@ -225,7 +251,6 @@ def _bounds(system: System, states: list[State], event: Event | None) -> dict[st
                 note(variable.type, value)
     if event is not None:
         for parameter in system.action(event.action).parameters:
-            kind = getattr(parameter, "type", None)
-            if isinstance(kind, Type):
-                note(kind, event.names[parameter.name])
+            if isinstance(parameter, Symbol):
+                note(parameter.type, event.names[parameter.name])
     return bounds

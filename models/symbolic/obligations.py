@@ -20,10 +20,13 @@ from collections.abc import Callable, Iterator
 import attrs
 import z3
 
+from kvspec.models.concrete import Event, Machine, State
+from kvspec.models.concrete import Outcome as ConcreteOutcome
 from kvspec.models.symbolic.domain import Term
 from kvspec.models.symbolic.evaluate import Initial
 from kvspec.models.symbolic.world import Call, Outcome, World, outcomes, reads
 from kvspec.spec.language import (
+    Action,
     Assignment,
     Const,
     Expr,
@@ -36,6 +39,9 @@ from kvspec.spec.language import (
 )
 
 PROVE, WITNESS = "unsat", "sat"
+
+ConfirmState = Callable[[Machine, State], str | None]
+ConfirmStep = Callable[[Machine, State, Event, ConcreteOutcome], str | None]
 
 
 @attrs.frozen(eq=False)
@@ -54,9 +60,11 @@ class Query:
 class Obligation:
     """One thing to show.
 
-    name: `kind:claim:transition`. expect: "unsat" if its query must have no model, "sat" if it must
-    have one. settled: why it needs no solver ("frame": the transition writes nothing that the
-    property reads; "syntax": the assigned value is a sum of naturals), or None.
+    name: `kind:claim:transition`. expect: "unsat" if its query must have no model, "sat" if it
+    must have one. settled: why it needs no solver ("frame": the transition writes nothing that
+    the property reads; "syntax": the assigned value is a sum of naturals), or None. begins: it
+    speaks of initial states. confirm_state, confirm_step: in plain Python, what is broken by a
+    state or by a step from it, or None; without them the claim itself is evaluated.
     """
 
     name: str
@@ -67,6 +75,10 @@ class Obligation:
     outcome: Outcome | None = None
     settled: str | None = None
     target: str = ""
+    action: Action | None = None
+    begins: bool = False
+    confirm_state: ConfirmState | None = None
+    confirm_step: ConfirmStep | None = None
 
 
 def formulas(obligation: Obligation, world: World) -> tuple[list[Term], Query]:
@@ -113,7 +125,7 @@ def _initial(claim: Property) -> Obligation:
         typing = [*world.typing, *world.before.inside]
         return Query([*typing, z3.Not(world.scope(start).value(claim.body))], known=False)
 
-    return Obligation(f"initial:{claim.name}", "initial", PROVE, build, claim)
+    return Obligation(f"initial:{claim.name}", "initial", PROVE, build, claim, begins=True)
 
 
 def _inductive(claim: Property, outcome: Outcome) -> Obligation:

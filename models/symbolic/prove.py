@@ -12,6 +12,7 @@ import attrs
 from kvspec.models.symbolic.counterexample import Counterexample, Reach, counterexample, replay
 from kvspec.models.symbolic.obligations import WITNESS, Obligation, enabled, obligations
 from kvspec.models.symbolic.pool import Answer, SolverPool
+from kvspec.models.symbolic.refine import refinement_obligations
 from kvspec.models.symbolic.small import SmallModel, SmallModels
 from kvspec.models.symbolic.smtlib import Texts, write_obligations
 from kvspec.models.symbolic.verdicts import (
@@ -25,11 +26,13 @@ from kvspec.models.symbolic.verdicts import (
 )
 from kvspec.models.symbolic.world import Outcome
 from kvspec.spec.language import Properties, Property, System
+from kvspec.spec.language.refinement import Refinement
 
 
 def prove(
     system: System,
     properties: Properties,
+    refinements: Sequence[Refinement] = (),
     *,
     seconds_per_obligation: float = 10.0,
     solver: str = "z3",
@@ -44,16 +47,21 @@ def prove(
     one. reach: says whether a search reached a counterexample's first state. Same input, same
     verdicts, as long as no time limit is hit.
     """
-    prover = Prover(system, properties, seconds_per_obligation, solver, reach)
+    prover = Prover(system, properties, refinements, seconds_per_obligation, solver, reach)
     chosen = [each for each in prover.obligations() if matches(each.name, only)]
     return prover.run(chosen, workers, progress)
 
 
 def export_obligations(
-    system: System, properties: Properties, directory: Path, *, only: Sequence[str] | None = None
+    system: System,
+    properties: Properties,
+    directory: Path,
+    refinements: Sequence[Refinement] = (),
+    *,
+    only: Sequence[str] | None = None,
 ) -> list[Path]:
     """Write every obligation that needs a solver to a file of SMT-LIB 2."""
-    prover = Prover(system, properties)
+    prover = Prover(system, properties, refinements)
     chosen = (o for o in prover.obligations() if o.settled is None and matches(o.name, only))
     return write_obligations(((each, prover.texts.text(each)) for each in chosen), directory)
 
@@ -65,23 +73,27 @@ class Prover:
         self,
         system: System,
         properties: Properties,
+        refinements: Sequence[Refinement] = (),
         seconds: float = 10.0,
         solver: str = "z3",
         reach: Reach | None = None,
     ) -> None:
         self.system = system
         self.properties = properties
+        self.refinements = refinements
         self.seconds = seconds
         self.solver = solver
         self.reach = reach
         self.known: list[Property] = properties.of_kind("invariant", "lemma")
         self.texts = Texts(system, self.known)
         claims = [claim.body for claim in properties.by_name.values()]
-        self.small = SmallModels(system, self.known, claims, seconds)
+        self.small = SmallModels(system, self.known, claims, refinements, seconds)
 
     def obligations(self) -> Iterator[Obligation]:
         """Every obligation of the system."""
         yield from obligations(self.system, self.properties)
+        for refinement in self.refinements:
+            yield from refinement_obligations(refinement)
 
     def run(
         self, chosen: Sequence[Obligation], workers: int, progress: Progress | None

@@ -7,8 +7,9 @@ one sort after another, so that what a reader sees is as small as it can be.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 import attrs
@@ -16,6 +17,7 @@ import z3
 
 from kvspec.models.symbolic.domain import Ground, Table, Term
 from kvspec.models.symbolic.obligations import Obligation, Query
+from kvspec.models.symbolic.refine import expressions as refined_expressions
 from kvspec.models.symbolic.world import (
     World,
     all_expressions,
@@ -24,6 +26,7 @@ from kvspec.models.symbolic.world import (
     summands,
 )
 from kvspec.spec.language import Expr, MapSymbol, Property, System, Type
+from kvspec.spec.language.refinement import Refinement
 
 LADDER = ((1, 3), (2, 3), (3, 3), (2, 15), (3, 15))
 """Members of every open sort and largest natural, in the order in which they are tried."""
@@ -62,15 +65,19 @@ class SmallModels:
         system: System,
         known: Iterable[Property],
         claims: Iterable[Expr],
+        refinements: Sequence[Refinement],
         seconds: float,
-        extra_depth: int = 1,
     ) -> None:
         self.system = system
         self.known = tuple(known)
         self.seconds = seconds
         exprs, claims = list(all_expressions(system)), list(claims)
-        self.depth = summands(exprs) ** 2 * summands(claims) * extra_depth
-        self.literal = largest_literal([*exprs, *claims])
+        images = [expr for each in refinements for expr in refined_expressions(each)]
+        abstract = [expr for each in refinements for expr in all_expressions(each.abstract)]
+        # Terms are put into terms: an assigned value into a claim, or into a mapping and that into a guard.
+        layers = (exprs, claims, images, abstract, abstract)
+        self.depth = prod(summands(layer) for layer in layers) * summands(exprs)
+        self.literal = largest_literal([*exprs, *claims, *images, *abstract])
         self.sorts = members_at_most(system)
         self._solvers: dict[tuple[tuple[int, ...], int], tuple[World, Term]] = {}
         self._exhausted = True
