@@ -199,6 +199,12 @@ class Ground(Domain):
         self, sizes: Mapping[str, int], bounds: Mapping[str, int] | int, depth: int
     ) -> None:
         super().__init__()
+        for name, size in sizes.items():
+            if size < 1:
+                raise ValueError(
+                    f"{name} has {size} members: here every open sort has at least one, as `the(none)` "
+                    "is a member; search such an instance with the explicit engine"
+                )
         self.sizes = dict(sizes)
         self.bounds = bounds
         largest = bounds if isinstance(bounds, int) else max(bounds.values(), default=0)

@@ -16,9 +16,11 @@ import attrs
 import z3
 
 from kvspec.models.symbolic.domain import Ground, Table, Term
+from kvspec.models.symbolic.evaluate import Tables
 from kvspec.models.symbolic.obligations import Obligation, Query
 from kvspec.models.symbolic.refine import expressions as refined_expressions
 from kvspec.models.symbolic.world import (
+    Call,
     World,
     all_expressions,
     largest_literal,
@@ -154,25 +156,40 @@ def decode(world: World, query: Query, model: Term) -> SmallModel:
     if not isinstance(domain, Ground):
         raise TypeError(f"expected a ground domain, found {type(domain).__name__}")
 
-    def listed(read: Table, kinds: tuple[Type, ...], to: Type) -> tuple[Any, ...]:
-        ranges = [domain.members(kind) or [] for kind in kinds]
-        return tuple(domain.decode(to, read(index), model) for index in product(*ranges))
-
-    tables = {
-        name: listed(world.before.tables[name], variable.domain, variable.type)
-        for name, variable in world.system.variables.items()
-    }
-    values: dict[str, Any] = {}
-    if query.call is not None:
-        for parameter in query.call.action.parameters:
-            if isinstance(parameter, MapSymbol):
-                table = query.call.maps[parameter.name]
-                values[parameter.name] = listed(table, (parameter.domain,), parameter.codomain)
-            else:
-                term = query.call.names[parameter.name]
-                values[parameter.name] = domain.decode(parameter.type, term, model)
+    values = {} if query.call is None else read_call(domain, query.call, model)
     constants = {
         name: domain.decode(world.system.constants[name].type, term, model)
         for name, term in world.constants.items()
     }
+    tables = read_tables(world.system, domain, world.before, model)
     return SmallModel(dict(domain.sizes), constants, tables, values)
+
+
+def read_tables(
+    system: System, domain: Ground, state: Tables, model: Term
+) -> dict[str, tuple[Any, ...]]:
+    """A state in a model, one flat table for each variable."""
+    return {
+        name: _listed(domain, state.tables[name], variable.domain, variable.type, model)
+        for name, variable in system.variables.items()
+    }
+
+
+def read_call(domain: Ground, call: Call, model: Term) -> dict[str, Any]:
+    """The parameters of a call in a model, by name."""
+    values: dict[str, Any] = {}
+    for parameter in call.action.parameters:
+        if isinstance(parameter, MapSymbol):
+            table, kinds = call.maps[parameter.name], (parameter.domain,)
+            values[parameter.name] = _listed(domain, table, kinds, parameter.codomain, model)
+        else:
+            term = call.names[parameter.name]
+            values[parameter.name] = domain.decode(parameter.type, term, model)
+    return values
+
+
+def _listed(
+    domain: Ground, read: Table, kinds: tuple[Type, ...], to: Type, model: Term
+) -> tuple[Any, ...]:
+    ranges = [domain.members(kind) or [] for kind in kinds]
+    return tuple(domain.decode(to, read(index), model) for index in product(*ranges))
