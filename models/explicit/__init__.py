@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from kvspec.models.explicit.graph import StateGraph
 from kvspec.models.explicit.program import Program
 from kvspec.models.explicit.results import (
     Coverage,
@@ -40,6 +41,7 @@ def explore(
     progress: Callable[[Progress], None] | None = None,
     stop_at_first: bool = True,
     deadlock: bool | None = None,
+    max_graph: int = 1_000_000,
 ) -> Exploration:
     """Explore every reachable state of an instance, breadth first, and check the properties.
 
@@ -47,6 +49,7 @@ def explore(
     that allows it, or the sorts themselves. coverage: count refusals and what claims presuppose, which
     costs time. variant: the mutant explored. threads: at most so many; by default as it pays.
     deadlock: a deadlock is a violation; by default if there is an `end` property among the claims.
+    max_graph: leads_to claims are checked on instances of at most so many states, else unknown.
     """
     return compile_instance(instance, properties).explore(
         variant=variant,
@@ -59,7 +62,15 @@ def explore(
         progress=progress,
         stop_at_first=stop_at_first,
         deadlock=deadlock,
+        max_graph=max_graph,
     )
+
+
+def graph(
+    instance: Instance, *, variant: int = 0, max_states: int | None = 1_000_000
+) -> StateGraph:
+    """The whole state graph of a small instance, in breadth-first order."""
+    return compile_instance(instance).graph(variant=variant, max_states=max_states)
 
 
 __all__ = [
@@ -67,9 +78,11 @@ __all__ = [
     "Exploration",
     "Program",
     "Progress",
+    "StateGraph",
     "TraceStep",
     "Violation",
     "Witness",
     "compile_instance",
     "explore",
+    "graph",
 ]

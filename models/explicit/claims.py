@@ -2,7 +2,7 @@
 
     check(st, lo, hi, variant, tally)            -> nothing; breaches and witnesses go to the tally
     ends(st, dead, count, variant)               -> number of dead states that are no proper end
-    select(st, lo, hi, variant, flags)           -> nothing; one bit for each formula
+    select(st, lo, hi, variant, flags, bound)    -> nothing; one bit for each formula, of members bound
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kvspec.models.explicit.packing import Field, Layout
 from kvspec.models.explicit.tally import Tally
 from kvspec.models.explicit.terms import Terms, Val, negate, scaled, split
 from kvspec.models.explicit.writer import Writer
-from kvspec.spec.language.expr import Expr
+from kvspec.spec.language.expr import Expr, Symbol
 from kvspec.spec.language.properties import Property
 
 
@@ -57,16 +57,21 @@ def ends_source(layout: Layout, claims: tuple[Property, ...]) -> str:
     return _over_states(layout, "ends(st, dead, count, variant)", "range(count)", body, "dead[j]")
 
 
-def select_source(layout: Layout, formulas: tuple[Expr, ...]) -> str:
-    """Which of the formulas hold in each state."""
+def select_source(
+    layout: Layout, formulas: tuple[Expr, ...], bound: tuple[Symbol, ...] = ()
+) -> str:
+    """Which of the formulas hold in each state, with members for the symbols they have free."""
 
     def body(terms: Terms) -> None:
+        for place, symbol in enumerate(bound):
+            top = layout.instance.members(symbol.type) - 1
+            terms.env[id(symbol)] = Val(terms.out.named(f"bound[{place}]"), 0, top)
         terms.out.put("flags[i] = 0")
         for bit, formula in enumerate(formulas):
             with terms.out.block(f"if {terms.formula(formula)}:"):
                 terms.out.put(f"flags[i] |= {1 << bit}")
 
-    return _over_states(layout, "select(st, lo, hi, variant, flags)", "range(lo, hi)", body)
+    return _over_states(layout, "select(st, lo, hi, variant, flags, bound)", "range(lo, hi)", body)
 
 
 def _over_states(

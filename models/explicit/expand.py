@@ -99,7 +99,7 @@ class Expander:
             head.put(f"{name} = {text}")
         head.put("k0 = k")
         head.put(f"cut0 = tally[{CUT}]")
-        return head.text() + self.out.text() + _TAIL
+        return head.text() + self.out.text() + _tail(words)
 
     def _action(self, action: Action) -> None:
         self.action, self.event = action, []
@@ -301,8 +301,16 @@ class Expander:
         return self.action
 
 
-_TAIL = f"""\
-        if k == k0:
+def _tail(words: int) -> str:
+    """Count the state as terminal if no successor differs from it."""
+    same = " and ".join(f"out[{_at('j', words, w)}] == s{w}" for w in range(words))
+    return f"""\
+        moved = False
+        for j in range(k0, k):
+            if not ({same}):
+                moved = True
+                break
+        if not moved:
             tally[{TERMINAL}] += 1
             if tally[{CUT}] == cut0:
                 dead[tally[{STUCK}]] = i

@@ -193,3 +193,36 @@ def grow_wide(table: Any, words: int, shift: int) -> int:
         for word in range(words):
             table[slot * words + word] = waiting[place * words + word]
     return count
+
+
+@numba.njit(cache=True, nogil=True)
+def index_states(states: Any, count: int, words: int, table: Any, shift: int) -> None:
+    """Fill a table with the places (plus one) of states, at their homes."""
+    mask = table.shape[0] - 1
+    for place in range(count):
+        slot = home_wide(states, place, words, shift, mask)
+        while table[slot] != 0:
+            slot = (slot + 1) & mask
+        table[slot] = place + 1
+
+
+@numba.njit(cache=True, nogil=True)
+def find_states(
+    states: Any, words: int, table: Any, shift: int, keys: Any, count: int, found: Any
+) -> None:
+    """The place of each key among the states indexed, or -1."""
+    mask = table.shape[0] - 1
+    for place in range(count):
+        slot = home_wide(keys, place, words, shift, mask)
+        found[place] = -1
+        while table[slot] != 0:
+            other = table[slot] - 1
+            equal = True
+            for word in range(words):
+                if states[other * words + word] != keys[place * words + word]:
+                    equal = False
+                    break
+            if equal:
+                found[place] = other
+                break
+            slot = (slot + 1) & mask

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,9 +23,12 @@ from kvspec.models.explicit.results import Exploration, Progress
 from kvspec.models.explicit.swaps import Swaps, make_swaps
 from kvspec.models.explicit.tally import make_tally
 from kvspec.models.explicit.visited import Visited, Words
-from kvspec.spec.language.expr import Expr
+from kvspec.spec.language.expr import Expr, Symbol
 from kvspec.spec.language.instances import Instance
 from kvspec.spec.language.properties import Property
+
+if TYPE_CHECKING:
+    from kvspec.models.explicit.graph import StateGraph
 
 UNROLLED_EVENTS = 16
 LARGEST_CHUNK = 4096
@@ -72,6 +75,7 @@ class Program:
         progress: Callable[[Progress], None] | None = None,
         stop_at_first: bool = True,
         deadlock: bool | None = None,
+        max_graph: int = 1_000_000,
     ) -> Exploration:
         """Explore this instance breadth first; see `kvspec.models.explicit.explore`."""
         from kvspec.models.explicit.run import Options, explore_program
@@ -87,8 +91,15 @@ class Program:
             progress=progress,
             stop_at_first=stop_at_first,
             deadlock=deadlock,
+            max_graph=max_graph,
         )
         return explore_program(self, options)
+
+    def graph(self, *, variant: int = 0, max_states: int | None = 1_000_000) -> StateGraph:
+        """The whole state graph, for small instances."""
+        from kvspec.models.explicit.graph import make_graph
+
+        return make_graph(self, variant=variant, max_states=max_states)
 
     def compile(self, *, coverage: bool) -> float:
         """Compile what an exploration calls, which is done once; gives the seconds it took."""
@@ -139,9 +150,11 @@ class Program:
             return None
         return load(ends_source(self.layout, self.properties))
 
-    def select(self, formulas: tuple[Expr, ...]) -> Callable[..., int]:
-        """A function that tells which formulas hold in each state."""
-        return load(select_source(self.layout, formulas))
+    def select(
+        self, formulas: tuple[Expr, ...], bound: tuple[Symbol, ...] = ()
+    ) -> Callable[..., int]:
+        """A function that tells which formulas hold in each state, for members they have free."""
+        return load(select_source(self.layout, formulas, bound))
 
     def swaps(self, symmetry: bool | Iterable[object]) -> Swaps | None:
         """The symmetry reduction over the named sorts, or over all that allow it."""

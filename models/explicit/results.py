@@ -81,7 +81,7 @@ class Exploration:
     verdict: "holds", "violated" or "unknown"; reason says why it is unknown. states: distinct states
     found, of the quotient under symmetry. represented: states that those stand for. transitions:
     accepted steps and refusals with an effect; by_action: the same for each action. depth: steps to
-    the farthest state. terminal: states without a transition; deadlocks: those that are no proper
+    the farthest state. terminal: states without a transition to another; deadlocks: those that are no proper
     end. cut: steps not taken because they leave the bounds. bytes_per_state: of the visited set and
     the frontier together, at their largest.
     """

@@ -31,6 +31,7 @@ class Options:
     progress: Callable[[Progress], None] | None = None
     stop_at_first: bool = True
     deadlock: bool | None = None
+    max_graph: int = 1_000_000
 
 
 def explore_program(program: Program, options: Options) -> Exploration:
@@ -56,11 +57,14 @@ def explore_program(program: Program, options: Options) -> Exploration:
     found = violations(search, deadlock=deadlock)
     if complete and not options.variant:
         found.extend(count_differences(search))
-    verdict = "violated" if found else "holds" if complete else "unknown"
-    reason = "" if verdict != "unknown" else search.reason or (
+    open_claims = "" if stopped else leads_to(search, options, found)
+    reason = search.reason or (
         f"{search.tally[CUT]:,} steps were cut because they leave the bounds of the instance: "
         "raise the bounds or limit the actions"
+        if search.tally[CUT]
+        else open_claims
     )
+    verdict = "violated" if found else "holds" if complete and not open_claims else "unknown"
     states = search.visited.count
     return Exploration(
         system=program.instance.system.name,
@@ -74,7 +78,7 @@ def explore_program(program: Program, options: Options) -> Exploration:
         cpu_seconds=cpu_seconds,
         complete=complete,
         verdict=verdict,
-        reason=reason,
+        reason=reason if verdict == "unknown" else "",
         violations=tuple(found),
         witnesses=witnesses(search),
         deadlocks=search.deadlocks,
@@ -99,6 +103,30 @@ def violations(search: Search, *, deadlock: bool) -> list[Violation]:
         message = "a state that is no proper end has no transition"
         found.append(Violation("deadlock", "deadlock", message, tracer.trace(search.deadlock)))
     return found
+
+
+def leads_to(search: Search, options: Options, found: list[Violation]) -> str:
+    """Check the leads_to claims, adding violations; gives why some are unknown."""
+    claims = search.program.claims("leads_to")
+    if not claims:
+        return ""
+    if search.represented > options.max_graph or search.visited.count > options.max_graph:
+        return (
+            f"the leads_to claims need the whole graph, and the instance has more than "
+            f"{options.max_graph:,} states: raise max_graph or choose a smaller instance"
+        )
+    from kvspec.models.explicit.liveness import check_leads_to
+
+    limit = min(options.max_graph, options.max_states or options.max_graph)
+    graph = search.program.graph(variant=options.variant, max_states=limit)
+    unknown = ""
+    for claim in claims:
+        verdict, violation, reason = check_leads_to(graph, claim)
+        if violation is not None:
+            found.append(violation)
+        if verdict == "unknown":
+            unknown = unknown or reason
+    return unknown
 
 
 def witnesses(search: Search) -> tuple[Witness, ...]:

@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 
 from kvspec.models.explicit.results import Progress
-from kvspec.models.explicit.tally import STUCK
+from kvspec.models.explicit.tally import CUT, STUCK
 from kvspec.models.explicit.visited import OutOfRoom, Visited, Words
 
 if TYPE_CHECKING:
@@ -228,14 +228,15 @@ class Search:
             self.found = True
 
     def _stopped_by_limit(self, state: Words) -> bool:
-        """Whether a step is possible here that the limits of the instance forbid."""
+        """Whether a step away from here is possible that the limits of the instance forbid."""
         program = self.program
         size = max(1, sum(program.event_counts))
         out, src, ev = (np.empty(n, np.int64) for n in (size * self.words, size, size))
         tally = np.zeros(program.tally.size, np.int64)
         dead = np.empty(1, np.int64)
         made = program.expand_full(state, 0, 1, self.variant, 1, out, dead, tally, src, ev)
-        return bool(made or tally[0])
+        rows = out[: made * self.words].reshape(-1, self.words)
+        return bool(tally[CUT] or (rows != state).any())
 
     def _state(self, states: Words, place: int) -> Words:
         return states[place * self.words : (place + 1) * self.words].copy()

@@ -15,7 +15,7 @@ _FIXED = 3
 class Tally:
     """Places of the counters of an exploration.
 
-    CUT: steps cut. TERMINAL: states without a transition. STUCK: those of them without a cut step,
+    CUT: steps cut. TERMINAL: states without a transition to another. STUCK: those of them without a cut step,
     listed apart. After these, for each action the transitions, for each guard its refusals and the
     transitions that refusals with an effect made, for each claim the place of its first breach
     (plus one) and its source, and how often its antecedent held; for each variable of an enumeration
