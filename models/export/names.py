@@ -8,11 +8,15 @@ underscore at its end, and a further one until it is new.
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterable, Iterator
 
 import attrs
 
-PROMELA_WORDS = frozenset(
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+PROMELA_WORDS = _words(
     """
     active always assert atomic bit bool break byte c_code c_decl c_expr c_state c_track chan
     d_proctype d_step do else empty enabled equivalent eval eventually false fi for full
@@ -20,20 +24,20 @@ PROMELA_WORDS = frozenset(
     nfull notrace np_ od of pc_value pid print printf printm priority proctype provided release
     return run select set_priority short show skip stronguntil trace true timeout typedef unless
     unsigned until weakuntil xr xs
-    """.split()
+    """
 )
 """What Spin reads as a keyword, LTL included."""
 
-C_WORDS = frozenset(
+C_WORDS = _words(
     """
     auto break case char const continue default do double else enum extern float for goto if inline
     int long main now register restrict return short signed sizeof static struct switch typedef
     uchar uint ulong union unix linux unsigned ushort void volatile while
-    """.split()
+    """
 )
 """What the C compiler or Spin's generated C reads otherwise than as a name."""
 
-TLA_WORDS = frozenset(
+TLA_WORDS = _words(
     """
     ACTION ASSUME ASSUMPTION AXIOM BY CASE CHOOSE CONSTANT CONSTANTS COROLLARY DEF DEFINE DEFS
     DOMAIN ELSE ENABLED EXCEPT EXTENDS HAVE HIDE IF IN INSTANCE LAMBDA LEMMA LET LOCAL MODULE NEW
@@ -42,17 +46,15 @@ TLA_WORDS = frozenset(
     BOOLEAN STRING TRUE FALSE
     Int Nat Real Infinity Seq Len Head Tail Append SubSeq SelectSeq Cardinality IsFiniteSet
     Any Assert JavaTime Permutations Print PrintT RandomElement SortSeq TLCEval TLCGet TLCSet ToString
-    """.split()
+    """
 )
 """What TLA+ reserves, and what Integers, Sequences, FiniteSets and TLC define."""
 
-TLA_OWN = frozenset(
-    "Bijective Event InBounds Init NextIn Next NoDeadlock Spec Symmetry TypeOK vars".split()
-)
+TLA_OWN = _words("Bijective Event InBounds Init Next NoDeadlock Spec Symmetry TypeOK vars")
 """Operators that every exported module may define itself."""
 
 
-def _ascii(name: str) -> str:
+def plain_name(name: str) -> str:
     """The name in letters that both languages have."""
     text = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in name)
     return text if text.strip("_") and not text[0].isdigit() else f"n{text}"
@@ -73,7 +75,7 @@ class Names:
 
     def candidate(self, name: str) -> str:
         """As `fresh`, without keeping it."""
-        text = _ascii(name)
+        text = plain_name(name)
         if self.upper_is_macro and (text.isupper() or text.startswith("_")):
             text += "_"
         if text.startswith(("WF_", "SF_")):
@@ -84,7 +86,7 @@ class Names:
 
 
 def promela_names() -> Names:
-    """An empty scope of a Promela model: keywords of Promela, C and TLA+'s twin are taken."""
+    """An empty scope of a Promela model, with the words of Promela and C taken."""
     return Names(set(PROMELA_WORDS | C_WORDS), upper_is_macro=True)
 
 
@@ -97,12 +99,3 @@ def identifier(text: str) -> str:
     """Any text, such as the name of an instance, as one identifier."""
     name = "".join(c if c.isascii() and c.isalnum() else "_" for c in text).strip("_") or "unnamed"
     return f"_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
-
-
-def listing(names: Iterable[object]) -> str:
-    """Names for a message, or `none`."""
-    return ", ".join(_shown(names)) or "none"
-
-
-def _shown(names: Iterable[object]) -> Iterator[str]:
-    yield from sorted(str(name) for name in names)

@@ -2,8 +2,9 @@
 
 One process loops over the steps of the instance, each one a `d_step` of its own, so that it is one
 transition. All state is in global variables; what is set aside within a step is 0 again at its end
-(Spin's breadth-first search knows no `hidden` variables), so it tells no states apart. Cells that may start anywhere are chosen before the loop, one transition each;
-`Model.before` and `Model.first` say how many states and transitions that adds.
+(Spin's breadth-first search knows no `hidden` variables), so it tells no states apart. Cells that
+may start anywhere are chosen before the loop, one transition each; `Model.before` and `Model.first`
+say how many states and transitions that adds.
 
 Claims cost no states: an invariant is a further alternative of the loop, possible only where it is
 broken; a step property is an assertion within each step that could break it, and there speaks of
@@ -26,8 +27,28 @@ from kvspec.spec.language import Instance, Property
 CHECKED = ("invariant", "lemma", "step", "witness", "end")
 """The kinds of properties that become Promela; a witness is checked as its negation."""
 
-_TIGHT = {"or": 1, "and": 2, "not": 7, "eq": 3, "ne": 3, "lt": 4, "le": 4, "add": 5, "sub": 5, "mul": 6}
-_SIGN = {"or": "||", "and": "&&", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "add": "+", "sub": "-"}
+_TIGHT = {
+    "or": 1,
+    "and": 2,
+    "not": 7,
+    "eq": 3,
+    "ne": 3,
+    "lt": 4,
+    "le": 4,
+    "add": 5,
+    "sub": 5,
+    "mul": 6,
+}
+_SIGN = {
+    "or": "||",
+    "and": "&&",
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "add": "+",
+    "sub": "-",
+}
 _SIGN["mul"] = "*"
 
 
@@ -55,9 +76,7 @@ class Model:
         return sum(prod(self.choices[: done + 1]) for done in range(len(self.choices)))
 
 
-def to_promela(
-    instance: Instance, properties: Iterable[Property] = (), *, variant: int = 0
-) -> str:
+def to_promela(instance: Instance, properties: Iterable[Property] = (), *, variant: int = 0) -> str:
     """The instance as a Promela model with the claims in `properties` built in as assertions.
 
     properties: of the kinds in `CHECKED`; Spin stops at the first that is violated, and at the first
@@ -125,7 +144,9 @@ class _Writer:
                 self.lines += [f"#define {kind.name}_{m} {n}" for n, m in enumerate(kind.members)]
         self.lines.append("")
         self.lines += [
-            line for name, table in self.ground.tables.items() for line in self._declare(name, table)
+            line
+            for name, table in self.ground.tables.items()
+            for line in self._declare(name, table)
         ]
         if self.temporaries:
             note = "  /* values set aside within a step, 0 between steps */"
@@ -160,7 +181,9 @@ class _Writer:
         for name, place, values in self._open():
             cell = self._cell(name, Num(place))
             options = " ".join(f":: {cell} = {_text(value, {})}" for value in values)
-            body.append(f"  if {options} fi;" if values else "  false;  /* no value to start with */")
+            body.append(
+                f"  if {options} fi;" if values else "  false;  /* no value to start with */"
+            )
         body.append("end:")
         body.append("  do")
         for claim in self.claims:
@@ -182,14 +205,17 @@ class _Writer:
             self._assert_not(body, self._show(broken), f"{claim.kind} {claim.name}", claim.name)
 
     def _deadlock(self, body: list[str]) -> None:
-        """No step at all, not even one that is cut or outside a limit, and no proper end."""
+        """No proper end, and no step leads on, not even one that is cut or outside a limit."""
         ends = [self.ground.term(claim.body) for claim in self.claims if claim.kind == "end"]
-        held = [
-            terms.conjunction(step.meant, terms.negation(step.allowed)) for step in self.steps
+        onward = [
+            terms.conjunction(
+                step.meant, terms.disjunction(moves(step), terms.negation(step.allowed))
+            )
+            for step in self.steps
         ]
-        stuck = terms.negation(terms.disjunction(*ends, *held))
+        stuck = terms.negation(terms.disjunction(*ends, *onward))
         if stuck != terms.NO:
-            self._assert_not(body, f"timeout && {self._show(stuck, 2)}", "no deadlock", "deadlock")
+            self._assert_not(body, self._show(stuck), "no deadlock", "deadlock")
 
     def _assert_not(self, body: list[str], broken: str, note: str, name: str) -> None:
         body += [f"  :: d_step {{ /* {note} */", f"       {broken} ->", "       assert(false) }"]
@@ -275,13 +301,32 @@ def _text(term: Term, addresses: dict[str, tuple[str, bool]], outer: int = 0) ->
     return f"({joined})" if level < outer else joined
 
 
+def moves(step: Step) -> Term:
+    """Whether the step leads to another state, where its guard holds."""
+    given = step.meant
+    known = given.args if isinstance(given, Apply) and given.op == "and" else (given,)
+    parts: list[Term] = []
+    for write in step.writes:
+        cell = Cell(write.table, write.place, terms.span(write.value)[1])
+        old = [
+            e.args[1] for e in known if isinstance(e, Apply) and e.op == "eq" and e.args[0] == cell
+        ]
+        stays = [terms.equals(value, write.value) for value in old] or [
+            terms.equals(cell, write.value)
+        ]
+        parts.append(terms.negation(terms.conjunction(*stays)))
+    return terms.disjunction(*parts)
+
+
 def in_sequence(writes: tuple[Write, ...]) -> list[tuple[Write | Temporary, Term]]:
     """The writes in an order in which none reads what an earlier one wrote; else by way of temporaries."""
     pending = [w for w in writes if w.value != Cell(w.table, w.place, terms.span(w.value)[1])]
     found: list[tuple[Write | Temporary, Term]] = []
     count = 0
     while pending:
-        free = next((w for w in pending if not _is_read(w, [o for o in pending if o is not w])), None)
+        free = next(
+            (w for w in pending if not _is_read(w, [o for o in pending if o is not w])), None
+        )
         if free is not None:
             pending.remove(free)
             found.append((free, free.value))

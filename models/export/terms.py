@@ -27,7 +27,7 @@ class Cell:
 
     table: str
     place: Term
-    top: int
+    top: int = attrs.field(eq=False)
 
 
 @attrs.frozen
@@ -212,7 +212,9 @@ def choice(condition: Term, then: Term, otherwise: Term) -> Term:
     if then == otherwise:
         return then
     if (then, otherwise) in ((YES, NO), (NO, YES)) and then in (YES, NO):
-        formula = all(isinstance(side, Num) and side.text in ("true", "false") for side in (then, otherwise))
+        formula = all(
+            isinstance(side, Num) and side.text in ("true", "false") for side in (then, otherwise)
+        )
         if formula:
             return condition if then == YES else negation(condition)
     return Apply("ite", (condition, then, otherwise))
