@@ -1,6 +1,8 @@
 """`python -m kvspec` is the command `kvspec`."""
 
+import sys
+
 from kvspec.cli import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

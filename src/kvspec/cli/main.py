@@ -2,21 +2,77 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from cyclopts import App
+from cyclopts import App, CycloptsError
 
 import kvspec
+from kvspec.cli.errors import UsageError, from_cyclopts
+from kvspec.cli.examples import EXAMPLES, example_text
+from kvspec.cli.explore import explore
+from kvspec.cli.prove import prove
+from kvspec.cli.verdicts import BROKEN_PIPE, INTERRUPTED, USAGE
+
+EXIT_CODES = (
+    "Exit codes: 0 holds, 1 violated, 2 wrong usage or input, "
+    "3 unknown (a run cut short is never 0)."
+)
+COMMANDS: tuple[Callable[..., int], ...] = (explore, prove)
 
 app = App(
     name="kvspec",
     help="An executable, formally checked specification of the KV-cache lifecycle of LLM serving.",
+    help_epilogue=f"{EXIT_CODES}\n\nEach command's help has examples: `kvspec explore --help`.",
+    help_format="markdown",
     version=kvspec.__version__,
+    suppress_keyboard_interrupt=False,
 )
+for _order, _command in enumerate(COMMANDS):
+    _examples = example_text(_command.__name__)
+    app.command(
+        _command, help_epilogue=f"Examples:\n\n{_examples}\n\n{EXIT_CODES}", sort_key=_order
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    app(list(sys.argv[1:] if argv is None else argv))
-    return 0
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python would complain again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return code
+
+
+def _run(words: list[str]) -> int:
+    try:
+        found = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as error:
+        return _refuse(from_cyclopts(error, list(EXAMPLES)), words)
+    except UsageError as error:
+        return _refuse(error, words)
+    return found if isinstance(found, int) else 0
+
+
+def _refuse(error: UsageError, words: list[str]) -> int:
+    """Tell what is wrong with the command line, on stderr, and as JSON if that was asked for."""
+    if "--json" in words:
+        told = {
+            "message": error.message,
+            "found": error.found,
+            "expected": error.expected,
+            "where": error.where,
+            "do": error.do,
+        }
+        print(json.dumps({"error": told}, indent=2))
+    print(error, file=sys.stderr)
+    return USAGE

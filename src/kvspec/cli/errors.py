@@ -1,0 +1,106 @@
+"""Usage errors: what was found, what was expected, where, and what to do."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+import attrs
+from cyclopts import (
+    CoercionError,
+    CycloptsError,
+    MissingArgumentError,
+    UnknownOptionError,
+    ValidationError,
+)
+from cyclopts.exceptions import UnknownCommandError
+
+_NAMES = {int: "a whole number", float: "a number", str: "text"}
+
+
+@attrs.frozen
+class UsageError(Exception):
+    """The command line, or a file that it names, is not what the command takes: exit code 2."""
+
+    message: str
+    found: str
+    expected: str
+    where: str
+    do: str
+
+    def __str__(self) -> str:
+        return "\n".join(
+            (
+                f"error: {self.message}",
+                f"  found     {self.found}",
+                f"  expected  {self.expected}",
+                f"  where     {self.where}",
+                f"  do        {self.do}",
+            )
+        )
+
+
+def unknown(kind: str, found: str, known: Iterable[str], where: str, do: str) -> UsageError:
+    """A look-up that failed: it lists what exists, and the nearest name."""
+    names = list(known)
+    near = get_close_matches(found, names, n=1)
+    return UsageError(
+        f"there is no {kind} {found!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+        found,
+        f"one of {', '.join(names) or '(there is none)'}",
+        where,
+        do,
+    )
+
+
+def from_cyclopts(error: CycloptsError, commands: list[str]) -> UsageError:
+    """The errors of the command line parser in our words."""
+    chain = " ".join(("kvspec", *(error.command_chain or ())))
+    do = f"see {chain} --help"
+    given = next(iter(error.unused_tokens or ()), "nothing")
+    if isinstance(error, UnknownCommandError):
+        return unknown("command", given, commands, "the command line", "see kvspec --help")
+    if isinstance(error, UnknownOptionError):
+        found = error.token.keyword or error.token.value
+        return unknown("option", found, _options(error), chain, do)
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        name = error.argument.names[0]
+        return UsageError(f"{name} has no value", "nothing", f"a value for {name}", chain, do)
+    if isinstance(error, CoercionError) and error.argument is not None and error.token is not None:
+        name = error.token.keyword or error.argument.names[0]
+        return _wrong(name, error.token.value, _kind(error), chain, do)
+    if isinstance(error, ValidationError) and error.argument is not None:
+        name, told = error.argument.names[0], str(error.exception_message)
+        value = error.argument.tokens[0].value if error.argument.tokens else str(error.value)
+        expected = f"a value that {told[0].lower()}{told[1:]}".rstrip(".")
+        return _wrong(name, value, expected, chain, do)
+    told = " ".join(str(error).split())
+    if error.unused_tokens:
+        told = f"{chain} takes no further argument {given!r}"
+    return UsageError(told, given, f"the arguments of {chain}", chain, do)
+
+
+def _wrong(name: str, value: str, expected: str, chain: str, do: str) -> UsageError:
+    return UsageError(f"{name} cannot be {value!r}", value, expected, f"{name} of {chain}", do)
+
+
+def _kind(error: CoercionError) -> str:
+    """What values an argument takes, in words."""
+    argument: Any = error.argument
+    choices = argument.get_choices()
+    if choices:
+        return f"one of {', '.join(choices)}"
+    hint = argument.hint
+    if isinstance(hint, types.UnionType):
+        hint = next(part for part in typing.get_args(hint) if part is not type(None))
+    return _NAMES.get(hint, getattr(hint, "__name__", str(hint)))
+
+
+def _options(error: UnknownOptionError) -> list[str]:
+    """The options of the command that was given a wrong one."""
+    arguments = error.argument_collection or ()
+    names = [name for argument in arguments for name in argument.names if name.startswith("--")]
+    return [*dict.fromkeys(names), "--help"]

@@ -1,0 +1,64 @@
+"""Look-ups by name: systems, their claims, instances and actions. A miss lists what exists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvspec.cli.errors import unknown
+
+if TYPE_CHECKING:
+    from kvspec.counterexamples.systems import KnownSystem
+    from kvspec.spec.language import Action, Instance
+    from kvspec.spec.language.refinement import Refinement
+
+
+def system_named(name: str, command: str) -> KnownSystem:
+    """The system of that name."""
+    from kvspec.counterexamples.systems import known_systems
+
+    known = known_systems()
+    if name not in known:
+        where = f"SYSTEM of kvspec {command}"
+        raise unknown("system", name, known, where, f"kvspec {command} core")
+    return known[name]
+
+
+def instance_named(system: KnownSystem, name: str | None, command: str) -> Instance:
+    """The instance of that name, by default the first one."""
+    known = system.instances
+    if name is None and known:
+        return next(iter(known.values()))
+    if name is None or name not in known:
+        first = next(iter(known), "")
+        raise unknown(
+            f"instance of {system.name}",
+            name or "(none given)",
+            known,
+            f"INSTANCE of kvspec {command}",
+            f"kvspec {command} {system.name} {first}" if known else "choose another system",
+        )
+    return known[name]
+
+
+def action_named(system: KnownSystem, name: str, command: str) -> Action:
+    """The action of that name."""
+    actions = system.system.actions
+    if name not in actions:
+        first = next(iter(actions))
+        raise unknown(
+            f"action in {system.name}",
+            name,
+            actions,
+            f"ACTION of kvspec {command}",
+            f"kvspec {command} {system.name} {first}",
+        )
+    return actions[name]
+
+
+def refinements_of(system: KnownSystem) -> list[Refinement]:
+    """The refinements that are claimed of a system."""
+    from kvspec.properties import refinements
+    from kvspec.spec.language.refinement import Refinement
+
+    values = vars(refinements).values()
+    return [r for r in values if isinstance(r, Refinement) and r.concrete is system.system]

@@ -1,0 +1,107 @@
+"""Output: one JSON object or text on stdout, JUnit and SARIF files beside it, an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import attrs
+from cyclopts import Group, Parameter
+
+from kvspec.cli.errors import UsageError
+from kvspec.cli.verdicts import EXIT_CODES, Answer
+
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+_GROUP = Group("Output", sort_key=10)
+_COLOURS = {"holds": "32", "proved": "32", "violated": "31", "failed": "31", "unknown": "33"}
+
+
+@Parameter(name="*", group=_GROUP)
+@attrs.frozen
+class Output:
+    """How an answer is told.
+
+    json: print one JSON object on stdout, and nothing else.
+    """
+
+    json: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="print one JSON object, nothing else."),
+    ] = False
+
+
+@Parameter(name="*", group=_GROUP)
+@attrs.frozen
+class CheckOutput(Output):
+    """How an answer that is made of checks is told.
+
+    junit, sarif: files to write for CI.
+    """
+
+    junit: Annotated[Path | None, Parameter(help="write a JUnit XML file.")] = None
+    sarif: Annotated[Path | None, Parameter(help="write a SARIF 2.1.0 file.")] = None
+
+
+def deliver(answer: Answer, output: Output) -> int:
+    """Print the answer, write the files asked for, and return the exit code."""
+    if isinstance(output, CheckOutput):
+        _write_files(answer, output)
+    if output.json:
+        print(json.dumps(answer.data, indent=2))
+    else:
+        print(paint(answer.text))
+    return EXIT_CODES[answer.verdict]
+
+
+def check_writable(path: Path | None, option: str) -> None:
+    """Refuse a file that cannot be written before the work is done rather than after it."""
+    if path is None:
+        return
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise UsageError(
+            f"{option} cannot be written to {path}",
+            "a folder" if path.is_dir() else f"no folder {path.parent}",
+            "the path of a file in a folder that exists",
+            option,
+            "create the folder, or name another file",
+        )
+
+
+def check_outputs(output: Output) -> None:
+    """Refuse output files that cannot be written."""
+    if isinstance(output, CheckOutput):
+        check_writable(output.junit, "--junit")
+        check_writable(output.sarif, "--sarif")
+
+
+def has_colour() -> bool:
+    """Whether stdout is a terminal that wants colours."""
+    return (
+        sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    )
+
+
+def paint(text: str) -> str:
+    """The text with its verdicts in colour, on a terminal; elsewhere as it is."""
+    if not has_colour():
+        return text
+    words = []
+    for word in text.split(" "):
+        core = word.strip(".,:;()\n|")
+        colour = _COLOURS.get(core)
+        words.append(word.replace(core, f"\x1b[{colour}m{core}\x1b[0m") if colour else word)
+    return " ".join(words)
+
+
+def _write_files(answer: Answer, output: CheckOutput) -> None:
+    if output.junit is not None:
+        from kvspec.cli.junit import junit
+
+        output.junit.write_text(junit(answer), encoding="utf-8")
+    if output.sarif is not None:
+        from kvspec.cli.sarif import sarif
+
+        output.sarif.write_text(json.dumps(sarif(answer), indent=2) + "\n", encoding="utf-8")

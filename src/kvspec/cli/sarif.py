@@ -1,0 +1,77 @@
+"""SARIF 2.1.0: one result for each check that does not hold, one rule for each claim that was checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import kvspec
+from kvspec.cli.verdicts import HOLDS, VIOLATED, Answer, Check
+
+SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+
+
+def sarif(answer: Answer) -> dict[str, Any]:
+    """The answer as a SARIF log."""
+    rules: dict[str, dict[str, Any]] = {}
+    for check in answer.checks:
+        rules.setdefault(
+            _rule(check),
+            {"id": _rule(check), "name": check.name, "shortDescription": {"text": check.name}},
+        )
+    order = {name: place for place, name in enumerate(rules)}
+    bad = [check for check in answer.checks if check.verdict != HOLDS]
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "kvspec",
+                        "semanticVersion": kvspec.__version__,
+                        "rules": list(rules.values()),
+                    }
+                },
+                "automationDetails": {"id": f"kvspec/{answer.command}/"},
+                "results": [_result(check, order[_rule(check)]) for check in bad],
+            }
+        ],
+    }
+
+
+def _rule(check: Check) -> str:
+    return f"{check.group}/{check.name}".replace(" ", "-")
+
+
+def _result(check: Check, rule: int) -> dict[str, Any]:
+    text = f"{check.name} ({check.group}): {check.message or check.verdict}"
+    if check.detail:
+        text += f"\n\n{check.detail}"
+    result: dict[str, Any] = {
+        "ruleId": _rule(check),
+        "ruleIndex": rule,
+        "kind": "fail" if check.verdict == VIOLATED else "open",
+        "level": "error" if check.verdict == VIOLATED else "none",
+        "message": {"text": text},
+    }
+    if check.place is not None:
+        file, line = check.place
+        result["locations"] = [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": _address(file)},
+                    "region": {"startLine": line},
+                }
+            }
+        ]
+    return result
+
+
+def _address(file: str) -> str:
+    """A path below the current folder as a relative address, any other as it is."""
+    path = Path(file).resolve()
+    here = Path.cwd().resolve()
+    return path.relative_to(here).as_posix() if path.is_relative_to(here) else path.as_uri()
