@@ -6,6 +6,7 @@ import types
 import typing
 from collections.abc import Iterable
 from difflib import get_close_matches
+from textwrap import TextWrapper
 from typing import Any
 
 import attrs
@@ -18,6 +19,9 @@ from cyclopts import (
 )
 from cyclopts.exceptions import UnknownCommandError
 
+_WRAP = TextWrapper(
+    width=100, subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False
+)
 _NAMES = {int: "a whole number", float: "a number", str: "text"}
 
 
@@ -32,15 +36,16 @@ class UsageError(Exception):
     do: str
 
     def __str__(self) -> str:
-        return "\n".join(
-            (
-                f"error: {self.message}",
-                f"  found     {self.found}",
-                f"  expected  {self.expected}",
-                f"  where     {self.where}",
-                f"  do        {self.do}",
-            )
-        )
+        parts = {
+            "found": self.found,
+            "expected": self.expected,
+            "where": self.where,
+            "do": self.do,
+        }
+        lines = [f"error: {self.message}"]
+        for name, text in parts.items():
+            lines.extend(_WRAP.wrap(f"  {name:<8}  {text}"))
+        return "\n".join(lines)
 
 
 def unknown(kind: str, found: str, known: Iterable[str], where: str, do: str) -> UsageError:

@@ -17,6 +17,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec prove --only 'step:*:publish'", "some obligations alone"),
         ("kvspec prove peer --smtlib peer-smtlib", "write them as files"),
     ),
+    "show": (
+        ("kvspec show", "the systems and their instances"),
+        ("kvspec show core", "all of the core system"),
+        ("kvspec show core publish", "one action, its guards and codes"),
+        ("kvspec show core nothing_staged_is_seen", "one claim"),
+        ("kvspec show core --format mermaid", "transition diagrams"),
+        ("kvspec show core publish --format mermaid", "what one action moves"),
+        ("kvspec show core --graph --format dot", "the states of the first instance"),
+        ("kvspec show peer 1,1,1,2,2 --graph", "of another one"),
+    ),
 }
 
 

@@ -14,13 +14,14 @@ from kvspec.cli.errors import UsageError, from_cyclopts
 from kvspec.cli.examples import EXAMPLES, example_text
 from kvspec.cli.explore import explore
 from kvspec.cli.prove import prove
+from kvspec.cli.show import show
 from kvspec.cli.verdicts import BROKEN_PIPE, INTERRUPTED, USAGE
 
 EXIT_CODES = (
     "Exit codes: 0 holds, 1 violated, 2 wrong usage or input, "
     "3 unknown (a run cut short is never 0)."
 )
-COMMANDS: tuple[Callable[..., int], ...] = (explore, prove)
+COMMANDS: tuple[Callable[..., int], ...] = (explore, prove, show)
 
 app = App(
     name="kvspec",
