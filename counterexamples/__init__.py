@@ -1,1 +1,1 @@
-"""The trace format, its reader and writer, and replay."""
+"""The trace format, its reader and writer, replay, pictures, and a library of traces."""
