@@ -84,12 +84,14 @@ def run_spin(
     memory_mb: int = 16_384,
     depth_at_most: int = 10_000_000,
     seconds: float | None = None,
+    optimize: int = 2,
 ) -> SpinResult:
     """Spin's exhaustive search of the instance, with the claims in `properties` asserted.
 
     bfs: breadth first, which gives shortest trails and our depth; else depth first, with a stack of
-    at most `depth_at_most`. seconds: of wall time for the search. Raises SpinError when Spin or gcc
-    is absent, refuses the model, or does not finish: a search cut short counts nothing.
+    at most `depth_at_most`. seconds: of wall time for the search. optimize: gcc's level; 0 compiles
+    fastest and searches slowest. Raises SpinError when Spin or gcc is absent, refuses the model, or
+    does not finish: a search cut short counts nothing.
     """
     absent = spin_absent()
     if absent is not None:
@@ -98,7 +100,7 @@ def run_spin(
     with tempfile.TemporaryDirectory(prefix="kvspec-spin-") as folder:
         work = Path(folder)
         (work / "model.pml").write_text(model.text, encoding="utf-8")
-        compiled = _compile(work, ["-DBFS"] if bfs else [], memory_mb)
+        compiled = _compile(work, [f"-O{optimize}", *(["-DBFS"] if bfs else [])], memory_mb)
         command = ["./pan", "-n", "-w24", *([] if bfs else [f"-m{depth_at_most}"])]
         output, cpu, memory = _measure(command, work, seconds)
         return _result(model, output, (cpu, compiled, memory), work)
@@ -119,7 +121,7 @@ def _compile(work: Path, flags: Sequence[str], memory_mb: int) -> float:
     text = search.read_text(encoding="utf-8").replace("%9.8g", "%.0f")
     search.write_text(text, encoding="utf-8")
     exact = ("-DSAFETY", "-DNOREDUCE", "-DNOCLAIM", "-DVECTORSZ=8192", f"-DMEMLIM={memory_mb}")
-    _call(["gcc", "-O2", "-w", *exact, *flags, "-o", "pan", "pan.c"], work)
+    _call(["gcc", "-w", *exact, *flags, "-o", "pan", "pan.c"], work)
     return perf_counter() - start
 
 
@@ -174,7 +176,7 @@ def _result(model: Model, output: str, spent: tuple[float, float, int], work: Pa
     return SpinResult(
         states=found["stored"] - model.before,
         transitions=found["transitions"] - 1 - model.first,
-        depth=found["depth"] - len(model.choices),
+        depth=max(0, found["depth"] - len(model.choices)),
         seconds_cpu=spent[0],
         errors=found["errors"],
         trail=trail,
