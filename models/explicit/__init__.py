@@ -1,7 +1,8 @@
 """The explicit engine: exhaustive breadth-first search of an instance, compiled to machine code.
 
 Reading order: `packing` (states as words), `writer`, `terms`, `updates`, `expand`, `claims` (the
-language as generated source), `cache`, `kernels`, `visited`, `search`, `traces`, `run`, `results`.
+language as generated source), `lower` and `cache` (source to machine code), `kernels`, `visited`, `search`,
+`traces`, `run`, `results`, `graph`, `liveness`.
 """
 
 from __future__ import annotations
