@@ -163,7 +163,7 @@ def refusals() -> Instance:
         """Use up a try."""
         step.require(~shut[i, c], NO, {seen.value: 1})
         step.require(left[i] > 0, LATE, shut_all)
-        step.require(left[i] != 1, ErrorCode("LAST", "one try is left"), {left[i]: left[i] - 2})
+        step.require(left[i] != 1, ErrorCode("LAST", "one try is left"), {left[i]: left[i] - 1})
         step.assign(left[i], left[i] - 1)
 
     @module.action
@@ -171,6 +171,11 @@ def refusals() -> Instance:
         """Hand out tries again, or none: beyond the bound the step is cut."""
         step.require(forall(Colour, lambda c: ~shut[i, c]), NO)
         step.assign(left[i], left[i] + 2)
+
+    @module.action
+    def take(step, i: Item) -> None:
+        """Take tries away: below 0 the step is cut."""
+        step.assign(left[i], left[i] - 2)
 
     return instance("one", System.of("refusals", "Refused.", module), {Item: 2, Level: 2})
 
@@ -204,9 +209,7 @@ def limited() -> Instance:
         return (one.value + n < Level.top) & (n > 0)
 
     system = System.of("limited", "Limited.", module)
-    return instance(
-        "few", system, {Level: 5}, constants={most: 2}, limits=(adds_below_the_top,)
-    )
+    return instance("few", system, {Level: 5}, constants={most: 2}, limits=(adds_below_the_top,))
 
 
 def empty() -> Instance:
@@ -258,6 +261,12 @@ ZOO = {make.__name__: make for make in (anywhere, options, maps, refusals, limit
 def tiny(request: pytest.FixtureRequest) -> Instance:
     """Each of the tiny systems in turn."""
     return ZOO[request.param]()
+
+
+@pytest.fixture
+def zoo() -> dict[str, Callable[[], Instance]]:
+    """All tiny systems by name."""
+    return ZOO
 
 
 @attrs.frozen

@@ -83,7 +83,9 @@ def test_spin_finds_the_planted_fault(row, steps):
     (state,) = machine.initial_states()
     for label in result.trail:
         before = state
-        taken = {show_event(machine, event): (event, end) for event, end in machine.transitions(state)}
+        taken = {
+            show_event(machine, event): (event, end) for event, end in machine.transitions(state)
+        }
         event, outcome = taken[label]
         state = outcome.state
     assert not machine.holds(peer.properties[result.violated], before, event, outcome)
@@ -155,7 +157,7 @@ def test_spin_counts_the_core_system(explore):
 @needs_spin
 def test_a_search_that_does_not_finish_counts_nothing():
     """Too little depth or time is an error, and no smaller count."""
-    with pytest.raises(SpinError, match="not complete .max search depth too small"):
+    with pytest.raises(SpinError, match=r"not complete .max search depth too small"):
         spin(peer.ROWS["1,1,2,3,4"], bfs=False, depth_at_most=9)
     with pytest.raises(SpinError, match="ended by signal 9 before it was complete"):
         spin(peer.ROWS["2,2,2,3,4"], seconds=0.2)
@@ -167,5 +169,5 @@ def test_without_spin_the_error_says_what_to_install(monkeypatch):
     """Spin or gcc that is absent is named, with what installs it."""
     monkeypatch.setenv("PATH", "")
     assert spin_module.spin_absent() is not None
-    with pytest.raises(SpinError, match="spin is not on the path: install it .Debian: apt-get"):
+    with pytest.raises(SpinError, match=r"spin is not on the path: install it .Debian: apt-get"):
         spin(peer.ROWS["1,1,1,2,2"])
