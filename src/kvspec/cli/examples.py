@@ -27,6 +27,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec show core --graph --format dot", "the states of the first instance"),
         ("kvspec show peer 1,1,1,2,2 --graph", "of another one"),
     ),
+    "export": (
+        ("kvspec export --to promela", "the first instance of core, for Spin"),
+        ("kvspec export core TINY --to tla --out core.tla", "with core.cfg, for TLC"),
+        ("kvspec export peer --to smtlib --out peer-smtlib", "for any solver"),
+    ),
+    "bench": (
+        ("kvspec bench", "9.9 million states, ours and Spin's"),
+        ("kvspec bench 2,2,2,3,2", "a smaller row"),
+    ),
 }
 
 

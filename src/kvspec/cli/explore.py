@@ -81,7 +81,7 @@ def explore(
     with exploring(f"{chosen.system.name}/{chosen.name}") as progress:
         found = run(subject, chosen, search, progress)
     if trace_out is not None and found.violations and found.violations[0].trace:
-        write_trace(chosen, found.violations[0], trace_out)
+        write_trace(subject, chosen, found.violations[0], trace_out)
     return deliver(answer(subject, chosen, found, table=coverage is True), output)
 
 
@@ -195,6 +195,19 @@ def checks(subject: KnownSystem, instance: Instance, found: Exploration) -> tupl
     return tuple(result)
 
 
-def write_trace(instance: Instance, violation: Violation, path: Path) -> None:
+def write_trace(subject: KnownSystem, instance: Instance, violation: Violation, path: Path) -> None:
     """Write a violation as a trace file for `kvspec replay`."""
-    raise NotImplementedError
+    from kvspec.counterexamples import files, record
+    from kvspec.counterexamples.format import Broken
+    from kvspec.models.concrete import Machine
+
+    claim = subject.properties().by_name.get(violation.property)
+    named = claim or Broken(name=violation.property, kind=violation.kind)  # type: ignore[arg-type]
+    trace = record.trace_of(
+        Machine(instance),
+        violation.trace,
+        named,
+        loop=violation.loop,
+        provenance=f"kvspec explore {subject.name} {instance.name}",
+    )
+    files.write_trace(trace, path)

@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from cyclopts import App, CycloptsError
 
 import kvspec
+from kvspec.cli.bench import bench
 from kvspec.cli.errors import UsageError, from_cyclopts
 from kvspec.cli.examples import EXAMPLES, example_text
 from kvspec.cli.explore import explore
+from kvspec.cli.export import export
 from kvspec.cli.prove import prove
 from kvspec.cli.show import show
 from kvspec.cli.verdicts import BROKEN_PIPE, INTERRUPTED, USAGE
@@ -21,7 +23,7 @@ EXIT_CODES = (
     "Exit codes: 0 holds, 1 violated, 2 wrong usage or input, "
     "3 unknown (a run cut short is never 0)."
 )
-COMMANDS: tuple[Callable[..., int], ...] = (explore, prove, show)
+COMMANDS: tuple[Callable[..., int], ...] = (explore, prove, show, export, bench)
 
 app = App(
     name="kvspec",
