@@ -14,8 +14,7 @@ from torch import Tensor
 
 # Each is about four times the largest disagreement that ``measure`` found on a CPU: 50 seeds, group
 # sizes 1, 2 and 4, tied and untied head, 4 layers, both layouts, 4 schedules of 24 tokens, so 2,400
-# runs a dtype. In units of the dtype's epsilon the largest are 9.2, 8.7, 2.2 and 1.4: the narrow
-# dtypes are summed in float32, and part only where a sum is rounded back.
+# runs a dtype. In units of the dtype's epsilon the largest are 9.2, 8.7, 2.2 and 1.4.
 TOLERANCES: Final[dict[torch.dtype, float]] = {
     torch.float64: 8e-15,  # largest found 2.05e-15
     torch.float32: 4e-6,  # largest found 1.04e-6

@@ -25,7 +25,11 @@ class Completion(Protocol):
 
     @property
     def in_order(self) -> bool:
-        """Work that the writer starts after the write, in its own order, finds the rows written."""
+        """Work that is started after ``follow`` finds the rows written."""
+        ...
+
+    def follow(self) -> None:
+        """Put what the current stream is given from here on behind the write, without blocking."""
         ...
 
     def is_complete(self) -> bool:
@@ -51,6 +55,9 @@ class Immediate:
         """True: there is nothing to wait for."""
         return True
 
+    def follow(self) -> None:
+        """Nothing to do: all later work comes behind the write anyway."""
+
     def wait(self) -> None:
         """Return at once."""
 
@@ -63,8 +70,13 @@ class CudaEvent:
     def __init__(self, device: torch.device) -> None:
         # torch gives its events no types.
         make: Any = torch.cuda.Event
+        self._device = device
         self._event = make()
         self._event.record(torch.cuda.current_stream(device))
+
+    def follow(self) -> None:
+        """Let the current stream wait for the event; no matter to the stream that recorded it."""
+        torch.cuda.current_stream(self._device).wait_event(self._event)
 
     def is_complete(self) -> bool:
         """The event has fired; asked without blocking."""
@@ -121,6 +133,9 @@ class Deferred:
             if not self._fired.is_set():
                 self._write()
                 self._fired.set()
+
+    def follow(self) -> None:
+        """Nothing can be put behind a write whose time is not known."""
 
     def is_complete(self) -> bool:
         """The write has landed."""

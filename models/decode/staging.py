@@ -128,6 +128,8 @@ class Staging:
             self._check_open(f"the view of layer {layer}")
             self.shape.check_layer(layer, "Staging.view")
             key, value = self._part(layer, Part.KEY), self._part(layer, Part.VALUE)
+        for entry in (key, value):
+            entry.completion.follow()
         past = self.base.lengths()[layer][0]
         keys, values = self._joined(layer, key, value)
         device = self.shape.device

@@ -175,8 +175,9 @@ class StaticStaging(Staging):
         return keys[:, :, : self.stop], values[:, :, : self.stop]
 
     def _let_go(self) -> None:
-        if self.room is not None:
-            entries = self.entries()
+        entries = self.entries()
+        # A write whose start failed may land at any time: its room is never let again.
+        if self.room is not None and self.in_place <= entries.keys():
             self.room.give_back(self, [entries[cell].completion for cell in self.in_place])
 
 
@@ -249,11 +250,9 @@ class StaticLayout(Layout[StaticSnapshot]):
         return StaticSnapshot(older.buffer, _all_layers(self.shape, n))
 
     def _child(self, parent: StaticSnapshot, n: int) -> Self:
-        if self.faults.alias_fork:
-            # The same memory under a second book-keeping, which knows nothing of the first.
-            buffer = Buffer(parent.buffer.rows, sealed=n)
-        else:
-            buffer = parent.buffer.copy(n)
+        held = parent.buffer
+        # An alias is the same memory under a second book-keeping that knows nothing of the first.
+        buffer = Buffer(held.rows, sealed=n) if self.faults.alias_fork else held.copy(n)
         content = StaticSnapshot(buffer, _all_layers(self.shape, n))
         return type(self)(self.shape, self.capacity, self.faults, content)
 
