@@ -104,6 +104,7 @@ class Expander:
     def _action(self, action: Action) -> None:
         self.action, self.event = action, []
         left = slots(action, self.layout)
+        self.terms.maps.update({p.name: [] for p in action.parameters if isinstance(p, MapSymbol)})
         limits = [
             part for limit in self.layout.instance.limits_on(action) for part in conjuncts(limit)
         ]
