@@ -60,7 +60,7 @@ def known_systems() -> dict[str, KnownSystem]:
                 raise DefinitionError(
                     f"two systems are named {system.name}, in {before.module} and "
                     f"{module.__name__}: give each its own name",
-                    (module.__file__ or module.__name__, 1),
+                    (_file(module), 1),
                 )
     return found
 
@@ -79,6 +79,10 @@ def find_instance(system: KnownSystem | str, name: str) -> Instance:
     if name not in known.instances:
         raise UnknownNameError("instance", name, known.instances, f"system {known.name}")
     return known.instances[name]
+
+
+def _file(module: ModuleType) -> str:
+    return getattr(module, "__file__", None) or module.__name__
 
 
 def _module_names() -> Iterator[str]:
@@ -108,7 +112,7 @@ def _instances(modules: list[ModuleType], system: System) -> dict[str, Instance]
             if found.setdefault(instance.name, instance) is not instance:
                 raise DefinitionError(
                     f"two instances of {system.name} are named {instance.name}: give each its own name",
-                    (module.__file__ or module.__name__, 1),
+                    (_file(module), 1),
                 )
     return found
 

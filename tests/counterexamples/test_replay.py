@@ -216,8 +216,10 @@ def test_an_exception_of_a_backend_names_the_step(stale: Trace, backend) -> None
     with pytest.raises(RuntimeError, match="out of blocks") as caught:
         replay(stale, backend(reply=fails), where="stale.json")
     assert caught.value.__notes__ == [
-        "raised by the backend MachineBackend in step 1, "
-        "allocate(h=handle0, b=block0, a=abi0), of stale.json"
+        (
+            "raised by the backend MachineBackend in step 1, "
+            "allocate(h=handle0, b=block0, a=abi0), of stale.json"
+        )
     ]
 
 
@@ -270,7 +272,7 @@ def test_a_claim_that_the_trace_does_not_break_is_noticed(stale: Trace) -> None:
 def test_a_claim_that_does_not_exist_is_an_error_of_input(stale: Trace) -> None:
     """The error lists the claims that exist."""
     unknown = msgspec.structs.replace(stale, property=Broken(name="nonsense", kind="step"))
-    with pytest.raises(TraceError, match="property: found 'nonsense', expected one of .*frozen"):
+    with pytest.raises(TraceError, match=r"property: found 'nonsense', expected one of .*frozen"):
         replay(unknown)
 
 
