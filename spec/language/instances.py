@@ -53,7 +53,8 @@ def limit(action: Action) -> Callable[[Callable[..., Expr]], Limit]:
 class Counts:
     """What an exhaustive search of an instance must find; a figure that is None is not asserted.
 
-    terminal: states without any step. symmetric: classes of states under all swaps of members.
+    terminal: states without any step. symmetric: classes of states under all swaps of members of the
+    open sorts that `swapped` names (none named: of all open sorts).
     """
 
     states: int
@@ -61,6 +62,7 @@ class Counts:
     depth: int | None = None
     terminal: int | None = None
     symmetric: int | None = None
+    swapped: tuple[str, ...] = ()
 
 
 @attrs.frozen(repr=False, eq=False)
