@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "verify": (
+        ("kvspec verify", "the core system, by every means"),
+        ("kvspec verify peer --stage prove", "one kind of stage"),
+        ("kvspec verify --junit verify.xml --sarif verify.sarif", "for CI"),
+    ),
     "explore": (
         ("kvspec explore", "the first instance of the core system"),
         ("kvspec explore peer 1,1,2,3,4", "another system and instance"),
@@ -16,6 +21,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec prove peer --solver both", "cvc5 as well, on the same formulas"),
         ("kvspec prove --only 'step:*:publish'", "some obligations alone"),
         ("kvspec prove peer --smtlib peer-smtlib", "write them as files"),
+    ),
+    "replay": (
+        ("kvspec replay", "the whole library, against all targets"),
+        ("kvspec replay publish.drop-guard.STALE_SNAPSHOT", "one trace, step by step"),
     ),
     "show": (
         ("kvspec show", "the systems and their instances"),

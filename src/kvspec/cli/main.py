@@ -16,14 +16,16 @@ from kvspec.cli.examples import EXAMPLES, example_text
 from kvspec.cli.explore import explore
 from kvspec.cli.export import export
 from kvspec.cli.prove import prove
+from kvspec.cli.replay import replay
 from kvspec.cli.show import show
 from kvspec.cli.verdicts import BROKEN_PIPE, INTERRUPTED, USAGE
+from kvspec.cli.verify import verify
 
 EXIT_CODES = (
     "Exit codes: 0 holds, 1 violated, 2 wrong usage or input, "
     "3 unknown (a run cut short is never 0)."
 )
-COMMANDS: tuple[Callable[..., int], ...] = (explore, prove, show, export, bench)
+COMMANDS: tuple[Callable[..., int], ...] = (verify, explore, prove, replay, show, export, bench)
 
 app = App(
     name="kvspec",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -11,7 +11,7 @@ from kvspec.report.tables import text_table
 from kvspec.spec.language import Properties
 
 if TYPE_CHECKING:
-    from kvspec.models.explicit import Coverage, Exploration
+    from kvspec.models.explicit import Coverage
 
 
 def coverage_table(found: Coverage) -> str:
@@ -39,30 +39,33 @@ class Gap:
     place: tuple[str, int] | None = None
 
 
-def gaps(properties: Properties, runs: Iterable[Exploration]) -> list[Gap]:
-    """What none of the runs exercised: actions, guards, antecedents of claims, witnesses."""
-    found = list(runs)
-    covered = [run.coverage for run in found if run.coverage is not None]
-    where = ", ".join(run.instance for run in found) or "no instance"
+def gaps(properties: Properties, runs: Iterable[Mapping[str, Any]]) -> list[Gap]:
+    """What none of the runs exercised: actions, guards, antecedents of claims, witnesses.
+
+    runs: JSON objects of explorations.
+    """
+    listed = list(runs)
+    covered = [run["coverage"] for run in listed if run.get("coverage")]
+    where = ", ".join(str(run["instance"]) for run in listed) or "no instance"
     result: list[Gap] = []
     for action in properties.system.actions.values():
-        if not any(each.actions[action.name] for each in covered):
-            told = f"the action {action.name} never fired on {where}"
-            result.append(Gap("action", action.name, told, action.place))
+        name = action.name
+        if not any(each["actions"][name] for each in covered):
+            told = f"the action {name} never fired on {where}"
+            result.append(Gap("action", name, told, action.place))
         for guard in action.guards:
-            if not any(each.guards[action.name][guard.code.name] for each in covered):
-                name = f"{action.name}.{guard.code.name}"
-                told = f"the guard {guard.code.name} of {action.name} never refused on {where}"
-                result.append(Gap("guard", name, told, guard.place))
+            code = guard.code.name
+            if not any(each["guards"][name][code] for each in covered):
+                told = f"the guard {code} of {name} never refused on {where}"
+                result.append(Gap("guard", f"{name}.{code}", told, guard.place))
     for claim in properties.of_kind("invariant", "lemma", "step"):
         if claim.antecedent is not None and not any(
-            each.antecedents.get(claim.name) for each in covered
+            each["antecedents"].get(claim.name) for each in covered
         ):
             told = f"{claim.name} says nothing: its antecedent never held on {where}"
             result.append(Gap("property", claim.name, told, claim.place))
-    reached = {each.property for run in found for each in run.witnesses}
     for claim in properties.of_kind("witness"):
-        if claim.name not in reached:
+        if not any(claim.name in run["witnesses"] for run in listed):
             told = f"the witness {claim.name} was not reached on {where}"
             result.append(Gap("witness", claim.name, told, claim.place))
     return result

@@ -1,0 +1,139 @@
+"""`kvspec verify`: everything that can be checked of a system, side by side, and a table at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from kvspec.cli.errors import unknown
+from kvspec.cli.lookup import system_named
+from kvspec.cli.output import CheckOutput, check_outputs, deliver
+from kvspec.cli.plan import KINDS, plan
+from kvspec.cli.progress import is_shown
+from kvspec.cli.stages import Done, Stage, Watch, run_stages
+from kvspec.cli.verdicts import HOLDS, UNKNOWN, VIOLATED, Answer, Check, worst
+
+if TYPE_CHECKING:
+    from kvspec.counterexamples.systems import KnownSystem
+    from kvspec.report.coverage import Gap
+
+
+def verify(
+    system: str = "core",
+    *,
+    stage: Annotated[list[str] | None, Parameter(negative="")] = None,
+    jobs: Annotated[int | None, Parameter(validator=Number(gt=0))] = None,
+    output: CheckOutput = CheckOutput(),  # noqa: B008  # frozen, and how cyclopts takes a group
+) -> int:
+    """Check a system by every means at once: the main job.
+
+    Explores each named instance, proves every claim for all sizes, kills every mutant, runs the
+    stateful test against the torch cache, and replays the library of counterexamples. Something
+    that no instance exercises (an action, a guard, the case of a claim, a witness) is an error.
+
+    Args:
+        system: the system; `kvspec show` lists them.
+        stage: run only the stages of this kind (explore, prove, mutants, test, replay).
+        jobs: stages at a time, by default as many as there are processors.
+        output: how the answer is told.
+    """
+    check_outputs(output)
+    subject = system_named(system, "verify")
+    for kind in stage or ():
+        if kind not in KINDS:
+            raise unknown("stage", kind, KINDS, "--stage of kvspec verify", "choose one of these")
+    at_once = jobs or len(os.sched_getaffinity(0))
+    stages = plan(subject, stage or list(KINDS), at_once)
+    start = perf_counter()
+    with _watching(stages) as watch:
+        done = run_stages(stages, at_once, watch)
+    return deliver(answer(subject, done, perf_counter() - start), output)
+
+
+def answer(subject: KnownSystem, done: list[Done], seconds: float) -> Answer:
+    """All stages together, and what none of them exercised."""
+    from kvspec.report.coverage import gaps
+    from kvspec.report.results import result_table
+
+    explored = [one.answer.data for one in done if one.answer.command == "explore"]
+    complete = [data for data in explored if data.get("coverage")]
+    missed = gaps(subject.properties(), complete) if len(complete) == len(explored) > 0 else []
+    verdict = worst([one.answer.verdict for one in done] + [VIOLATED] * bool(missed))
+    results = [_data(one) for one in done]
+    data: dict[str, Any] = {
+        "system": subject.name,
+        "verdict": verdict,
+        "seconds": seconds,
+        "results": results,
+        "vacuous": [{"kind": g.kind, "name": g.name, "message": g.message} for g in missed],
+    }
+    parts = [one.answer.text for one in done if one.answer.verdict == VIOLATED]
+    parts.extend(
+        f"{one.stage.name} is unknown: {one.answer.data.get('reason') or one.answer.text}"
+        for one in done
+        if one.answer.verdict == UNKNOWN
+    )
+    if missed:
+        parts.append("\n".join(("vacuous:", *(f"  {gap.message}" for gap in missed))))
+    parts.extend((result_table(results), f"{verdict}: {subject.name}, in {seconds:.0f} s"))
+    checks = [check for one in done for check in one.answer.checks]
+    return Answer(
+        "verify", verdict, data, "\n\n".join(parts), (*checks, *_vacuity(subject, missed, explored))
+    )
+
+
+def _data(one: Done) -> dict[str, Any]:
+    """The stage's own object, without the long list of what was proved."""
+    data = {"command": one.answer.command, "stage": one.stage.name, **one.answer.data}
+    if "items" in data:
+        data["items"] = [item for item in data["items"] if item["verdict"] != "proved"]
+    return {**data, "verdict": one.answer.verdict, "wall_seconds": one.seconds}
+
+
+def _vacuity(
+    subject: KnownSystem, missed: list[Gap], explored: list[dict[str, Any]]
+) -> tuple[Check, ...]:
+    group = f"vacuity {subject.name}"
+    if not explored:
+        return ()
+    if not missed:
+        return (Check(group, "everything is exercised", HOLDS),)
+    return tuple(
+        Check(group, f"{gap.kind} {gap.name}", VIOLATED, 0.0, gap.message, "", gap.place)
+        for gap in missed
+    )
+
+
+@contextmanager
+def _watching(stages: list[Stage]) -> Iterator[Watch | None]:
+    """A bar for each stage, on a terminal."""
+    if not is_shown():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.fields[stage]}"),
+        BarColumn(bar_width=20),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks = {
+            one.name: bar.add_task("", total=None, start=False, stage=one.name) for one in stages
+        }
+
+        def watch(stage: Stage, done: int, total: int, text: str) -> None:
+            task = tasks[stage.name]
+            if not bar.tasks[task].started:
+                bar.start_task(task)
+            bar.update(task, completed=done, total=total or None, description=text)
+
+        yield watch

@@ -1,0 +1,52 @@
+"""The table of results: what was checked, on what, how much of it, in what time, with which verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kvspec.report.tables import markdown_table, text_table
+
+HEAD = ("check", "on", "extent", "time", "verdict")
+Result = Mapping[str, Any]
+
+
+def result_rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
+    """A row for each stage of `kvspec verify`."""
+    rows: list[tuple[str, ...]] = []
+    for result in results:
+        what, where, extent = _told(result)
+        rows.append((what, where, extent, f"{result['wall_seconds']:.1f} s", result["verdict"]))
+    return rows
+
+
+def result_table(results: Iterable[Result]) -> str:
+    """The table as plain text."""
+    return text_table(HEAD, result_rows(results), right=(3,))
+
+
+def result_markdown(results: Iterable[Result]) -> str:
+    """The table as Markdown."""
+    return markdown_table(HEAD, result_rows(results), right=(3,))
+
+
+def _told(result: Result) -> tuple[str, str, str]:
+    """What was checked, on what, and how much there was of it."""
+    command = str(result["command"])
+    if command == "explore" and "states" in result:
+        extent = f"{result['states']:,} states, {result['transitions']:,} transitions"
+        return "explore", f"{result['system']}/{result['instance']}", extent
+    if command == "prove" and "obligations" in result:
+        extent = f"{result['proved']:,} of {result['obligations']:,} obligations"
+        return "prove", f"{result['system']}, any sizes", extent
+    if command == "mutants" and "total" in result:
+        extent = (
+            f"{result['killed']} of {result['total']} killed, {result['equivalent']} equivalent"
+        )
+        return "mutants", str(result.get("system", "")), extent
+    if command == "replay" and "replays" in result:
+        held = sum(each["verdict"] == "holds" for each in result["replays"])
+        return "replay", "the library", f"{held} of {len(result['replays'])} replays"
+    if command == "test" and "examples" in result:
+        return "test", str(result.get("backend", "")), f"{result['examples']:,} runs"
+    return str(result["stage"]), "", str(result.get("reason", "")).splitlines()[0][:60]
