@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from kvspec.models.export.tla_text import WIDTH, Scope, bulleted, comment, hang, indent
 from kvspec.models.export.tla_words import Source, Vocabulary
-from kvspec.spec.language import Action, Assignment, Op
+from kvspec.spec.language import Action, Assignment, Expr, Op
 
 Lines = list[str]
 
@@ -105,7 +107,16 @@ def _every(name: str, done: Assignment, scope: Scope) -> Lines:
 def limits(action: Action, scope: Scope, source: Source) -> list[str]:
     """The limits of the instance on an action, as conjuncts."""
     conditions = source.instance.limits_on(action) if source.instance else []
-    return [scope.flat(condition, 4) for condition in conditions]
+    parts = [
+        part
+        for condition in conditions
+        for part in (condition.args if _is_conjunction(condition) else (condition,))
+    ]
+    return [scope.flat(part, 4) for part in parts]
+
+
+def _is_conjunction(expr: Expr) -> TypeGuard[Op]:
+    return isinstance(expr, Op) and expr.op == "and"
 
 
 def next_state(source: Source, words: Vocabulary, *, with_event: bool) -> list[Lines]:

@@ -102,10 +102,12 @@ class Scope:
             case Op(op="and" | "or" as op, args=args):
                 return bulleted(_SIGN[op], [self.lines(arg, width - 3) for arg in args])
             case Op(op="implies", args=(left, right)):
-                first = self.lines(left, width - 3)
-                if isinstance(left, Quantifier) or (isinstance(left, Op) and left.op == "implies"):
-                    first = [f"({self.flat(left)})"]
-                return [*indent(first, "   "), *hang("=> ", self.lines(right, width - 3))]
+                is_apart = isinstance(right, Quantifier) or not self._takes_in(right)
+                first = self._closed(left, width - 3)
+                second = (
+                    self.lines(right, width - 3) if is_apart else self._closed(right, width - 3)
+                )
+                return [*indent(first, "   "), *hang("=> ", second)]
             case Op(op="ite", args=(condition, then, otherwise)):
                 heads = zip(("IF ", "THEN ", "ELSE "), (condition, then, otherwise), strict=True)
                 return [line for head, e in heads for line in hang(head, self.lines(e, width - 5))]
@@ -113,6 +115,18 @@ class Scope:
                 inside = hang("~(", self.lines(inner_expr, width - 3))
                 return [*inside[:-1], f"{inside[-1]})"]
         return [text]
+
+    def _takes_in(self, expr: Expr) -> bool:
+        """Whether without brackets the expression would take in an implication that follows."""
+        return self.flat(expr, 2) != self.flat(expr)
+
+    def _closed(self, expr: Expr, width: int) -> list[str]:
+        """As `lines`, in brackets if the expression needs them beside an implication."""
+        found = self.lines(expr, width)
+        if self._takes_in(expr):
+            found = hang("(", found)
+            found[-1] += ")"
+        return found
 
     def _header(self, expr: Quantifier) -> tuple[str, Scope]:
         inner, header, _ = self.parameters(expr.bound)
