@@ -68,6 +68,7 @@ def main() -> None:
         worst = max(measure(dtype, device, seeds=50), key=lambda case: case.disagreement)
         case = f"seed {worst.config.seed}, {worst.layout}, {worst.schedule}"
         sys.stdout.write(f"{dtype} on {device}: {worst.disagreement:.3g} ({case})\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
