@@ -1,0 +1,122 @@
+"""A trace as a pytest file runs as it is, and fails when the specification or a cache differs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kvspec.counterexamples import as_test
+from kvspec.counterexamples.errors import TraceError
+from kvspec.counterexamples.format import Departure, Trace
+from kvspec.counterexamples.record import run_events, trace_of
+from kvspec.counterexamples.replay import replay
+from kvspec.counterexamples.targets import SOUND, load_backend, sound_backend
+from kvspec.models.concrete import Machine
+
+IMPORT = (
+    "import sound_backend\n",
+    "import load_backend as load\nfrom kvspec.counterexamples.targets import sound_backend\n",
+)
+
+
+def run_test(folder: Path, text: str, name: str = "test_it.py") -> subprocess.CompletedProcess:
+    """Run a pytest file by itself, warnings as errors."""
+    (folder / name).write_text(text)
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", name]
+    return subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
+
+
+def test_it_runs_as_it_is(stale: Trace, tmp_path: Path) -> None:
+    """The specification's answers are as written; a cache is tried where there is one."""
+    text = as_test(stale, "some/where/Stale-Publish.itf.json")
+    assert '("publish", {"x": "txn1"}, "STALE_SNAPSHOT"),' in text
+    assert '    "state[txn1]: PREPARED -> REJECTED",' in text
+    assert "def test_stale_publish():" in text
+    assert "some/where" not in text
+    done = run_test(tmp_path, text)
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('{"x": "txn1"}, "STALE_SNAPSHOT")', '{"x": "txn1"}, "accepted")'),
+        ("PREPARED -> REJECTED", "PREPARED -> PUBLISHED"),
+        ('sound_backend("core")', 'load("liar:Liar")'),
+    ],
+)
+def test_it_fails_where_something_differs(stale: Trace, tmp_path: Path, old: str, new: str) -> None:
+    """Another answer, another change, and a cache that differs each make it fail."""
+    (tmp_path / "liar.py").write_text(
+        "from kvspec.models.backend import Reply\n"
+        "from kvspec.models.concrete import Machine\n"
+        "class Liar:\n"
+        "    def reset(self, instance): self.state = Machine(instance).initial_states()[0]\n"
+        "    def perform(self, event): return Reply(True)\n"
+        "    def observe(self): return self.state\n"
+        "    def damage(self): return []\n"
+    )
+    text = as_test(stale)
+    assert old in text
+    done = run_test(tmp_path, text.replace(old, new).replace(*IMPORT))
+    assert done.returncode == 1, done.stdout
+    assert "1 failed" in done.stdout
+
+
+def test_a_trace_from_the_middle_keeps_its_beginning(pair, stale_events, tmp_path: Path) -> None:
+    """A state that is not initial is written out."""
+    machine = Machine(pair)
+    start = run_events(machine, stale_events[:3])[-1].state
+    text = as_test(trace_of(machine, run_events(machine, stale_events[3:5], start)))
+    assert "INITIAL = {" in text
+    done = run_test(tmp_path, text.replace('sound_backend("core")', "None"))
+    assert done.returncode == 0, done.stdout
+    assert "1 passed, 1 skipped" in done.stdout
+
+
+def test_what_cannot_be_reproduced_is_refused(stale: Trace) -> None:
+    """A trace without steps, and one whose last step the specification cannot take, say so."""
+    empty = msgspec.structs.replace(stale, steps=[], sound=None)
+    with pytest.raises(TraceError, match="found a trace without steps"):
+        as_test(empty)
+    cut = msgspec.structs.replace(stale, sound=Departure(step=15, outcome="cut", code=None))
+    with pytest.raises(TraceError, match="make the trace on a larger instance"):
+        as_test(cut)
+
+
+def test_a_backend_is_loaded_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each way in which a name can be wrong has its own words."""
+    (tmp_path / "caches_for_tests.py").write_text("class Bare: pass\nthing = 3\n")
+    (tmp_path / "caches_that_lack.py").write_text("import no_such_library\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, message in {
+        "caches_for_tests": "found 'caches_for_tests', expected module:factory",
+        ":x": "expected module:factory",
+        "no_such_cache:x": "found no module no_such_cache",
+        "no_such_cache.inner:x": "found no module no_such_cache",
+        "caches_for_tests:thing": "found no function or class thing in caches_for_tests",
+        "caches_for_tests:Bare": "found a Bare without reset, perform, observe, damage",
+    }.items():
+        with pytest.raises(TraceError) as caught:
+            load_backend(name)
+        assert message in str(caught.value)
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+        load_backend("caches_that_lack:x")
+
+
+def test_there_is_no_cache_for_every_system() -> None:
+    """A system without a cache has none."""
+    assert sound_backend("peer") is None
+
+
+def test_the_cache_of_the_core_system_refuses_the_stale_publication(stale: Trace) -> None:
+    """The torch backend, where it is there, does as the specification does."""
+    pytest.importorskip("torch")
+    backend = sound_backend("core")
+    if backend is None:
+        pytest.skip(f"{SOUND['core']} is not there")
+    found = replay(stale, backend)
+    assert found.outcome == "refused_as_specified", found.show()
