@@ -6,7 +6,7 @@ no reason. Each mutant is made by one named operator at one place:
 drop-guard        the guard always holds
 drop-assignment   the variable keeps its value
 plus-one          one more is assigned to a natural
-minus-one         one less is assigned to a natural (not where the value is the literal 0)
+minus-one         one less is assigned to a natural, if there is one less (not to the literal 0)
 negate            the opposite is assigned to a truth value
 next-member       the next member of the enumeration is assigned
 nobody            none is assigned to an option
@@ -200,7 +200,9 @@ def _plus(value: Expr) -> Expr | None:
 
 
 def _minus(value: Expr) -> Expr | None:
-    return None if isinstance(value, Const) and value.value == 0 else value - 1
+    if isinstance(value, Const) and value.value == 0:
+        return None
+    return where(value >= 1, value - 1, value)
 
 
 def _negate(value: Expr) -> Expr | None:

@@ -118,5 +118,77 @@ def make_instance(
 
 
 TINY = make_instance(
-    "TINY", "one request, one append, one layer", handles=1, txns=1, layers=1, rows=1
+    "TINY",
+    "one request, one append, one layer, one batch row",
+    handles=1,
+    txns=1,
+    layers=1,
+    rows=1,
+    expected=Counts(129, 519, 10, 3, 129),
 )
+REUSE = make_instance(
+    "REUSE",
+    "two handles, each given to two requests, and their forks",
+    handles=2,
+    txns=0,
+    layers=1,
+    generations=2,
+    expected=Counts(917, 2_883, 17, 16, 468),
+)
+RACE = make_instance(
+    "RACE",
+    "two appends with two keys on one handle",
+    handles=1,
+    txns=2,
+    layers=1,
+    keys=2,
+    versions=2,
+    expected=Counts(7_276, 43_546, 16, 5, 1_990),
+)
+LAYERS = make_instance(
+    "LAYERS",
+    "one append of up to two rows to two layers, on a handle that is used twice",
+    handles=1,
+    txns=1,
+    layers=2,
+    abis=2,
+    keys=2,
+    longest=2,
+    versions=2,
+    generations=2,
+    rewinds=1,
+    expected=Counts(45_717, 258_099, 26, 14, 7_037),
+)
+BRANCH = make_instance(
+    "BRANCH",
+    "two handles with two blocks and two ABIs, one append, one batch row",
+    handles=2,
+    txns=1,
+    layers=1,
+    abis=2,
+    blocks=2,
+    rows=1,
+    expected=Counts(61_997, 347_061, 20, 76, 7_947),
+)
+SMALL = make_instance(
+    "SMALL",
+    "two requests, two appends, two layers",
+    handles=2,
+    txns=2,
+    layers=2,
+    expected=Counts(323_327, 2_703_336, 31, 29, 48_972),
+)
+FAN_OUT = make_instance(
+    "FAN_OUT",
+    "three handles, two batch rows and no append: forks to several children and reorders",
+    handles=3,
+    txns=0,
+    layers=1,
+    abis=2,
+    blocks=2,
+    rows=2,
+    expected=Counts(466_013, 3_068_090, 15, 400, 11_195),
+)
+
+# From seconds to minutes; all but the last are explored by `kvspec verify`.
+INSTANCES = (TINY, REUSE, RACE, LAYERS, BRANCH, SMALL, FAN_OUT)

@@ -79,9 +79,7 @@ def _make(name: str, *, atomic: bool) -> tuple[System, Properties]:
         return forall(
             Process,
             Process,
-            lambda a, b: implies(
-                (place[a] == Place.INSIDE) & (place[b] == Place.INSIDE), a == b
-            ),
+            lambda a, b: implies((place[a] == Place.INSIDE) & (place[b] == Place.INSIDE), a == b),
         )
 
     @claims.witness

@@ -120,9 +120,7 @@ properties = Properties(system)
 @properties.invariant
 def outcomes_agree() -> Expr:
     """No resource manager commits while another aborts."""
-    return forall(
-        Rm, Rm, lambda a, b: implies(work[a] == Work.COMMITTED, work[b] != Work.ABORTED)
-    )
+    return forall(Rm, Rm, lambda a, b: implies(work[a] == Work.COMMITTED, work[b] != Work.ABORTED))
 
 
 @properties.witness
