@@ -4,11 +4,13 @@ import attrs
 import pytest
 
 from kvspec.models.concrete import Machine, show_event
+from kvspec.models.explicit import explore as explore_fast
 from kvspec.models.export import bench_spin, run_spin, spin_absent
 from kvspec.models.export import spin as spin_module
 from kvspec.models.export.promela import build
 from kvspec.models.export.spin import SpinError
-from kvspec.spec import core
+from kvspec.properties.core import properties as claimed
+from kvspec.spec import atomic, core, wrapping
 from kvspec.spec.examples import peer
 from kvspec.spec.language import Instance, Properties
 
@@ -145,13 +147,46 @@ def test_spin_counts_every_corner_of_the_language(tiny, explore):
     assert result.printed == found.transitions + model.first + 1
 
 
+def named_instances():
+    """The instances that modules of the specification name, those with many states marked slow."""
+    for module in (core, atomic):
+        for name, found in vars(module).items():
+            if isinstance(found, Instance):
+                states = found.expected.states if found.expected else 0
+                marks = [pytest.mark.slow] if states > 200_000 else []
+                if states <= 20_000_000:
+                    label = f"{module.__name__.rsplit('.', 1)[-1]}.{name}"
+                    yield pytest.param(found, id=label, marks=marks)
+
+
 @needs_spin
-def test_spin_counts_the_core_system(explore):
-    """TINY of the core system has the states, transitions and depth of the reference engine."""
-    found = explore(core.TINY)
-    assert counts(spin(core.TINY)) == (found.states, found.transitions, found.depth)
-    if core.TINY.expected is not None:
-        assert core.TINY.expected.states == found.states
+@pytest.mark.parametrize("instance", list(named_instances()))
+def test_spin_counts_the_named_instances(instance):
+    """States, transitions and depth are what the instance expects, else what our own search finds."""
+    found = instance.expected or explore_fast(instance)
+    assert counts(spin(instance)) == (found.states, found.transitions, found.depth)
+
+
+@needs_spin
+def test_spin_counts_a_wrapping_generation():
+    """The system with a counter that wraps around is counted alike."""
+    instance = wrapping.make_instance(1, 1)
+    found = explore_fast(instance)
+    assert counts(spin(instance)) == (found.states, found.transitions, found.depth)
+    assert found.states > 1
+
+
+@needs_spin
+@pytest.mark.slow
+def test_spin_agrees_with_every_claim_about_the_core_system():
+    """All invariants and step claims hold in Spin too, at no state more, on two requests."""
+    instance = core.make_instance("pair", "two requests", handles=2, txns=1, layers=1, rows=1)
+    claims = claimed.of_kind("invariant", "lemma", "step", "end")
+    found = explore_fast(instance)
+    result = spin(instance, properties=claims)
+    assert len(claims) > 80
+    assert counts(result) == (found.states, found.transitions, found.depth)
+    assert result.violated is None
 
 
 @needs_spin
