@@ -41,6 +41,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec export core TINY --to tla --out core.tla", "with core.cfg, for TLC"),
         ("kvspec export peer --to smtlib --out peer-smtlib", "for any solver"),
     ),
+    "report": (
+        ("kvspec report", "diagrams and a picture, as Markdown"),
+        ("kvspec report --readme README.md --check", "are its parts current?"),
+        ("kvspec report --readme README.md", "make its parts anew; runs verify"),
+    ),
     "bench": (
         ("kvspec bench", "9.9 million states, ours and Spin's"),
         ("kvspec bench 2,2,2,3,2", "a smaller row"),

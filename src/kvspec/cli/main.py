@@ -17,6 +17,7 @@ from kvspec.cli.explore import explore
 from kvspec.cli.export import export
 from kvspec.cli.prove import prove
 from kvspec.cli.replay import replay
+from kvspec.cli.report import report
 from kvspec.cli.show import show
 from kvspec.cli.verdicts import BROKEN_PIPE, INTERRUPTED, USAGE
 from kvspec.cli.verify import verify
@@ -25,7 +26,16 @@ EXIT_CODES = (
     "Exit codes: 0 holds, 1 violated, 2 wrong usage or input, "
     "3 unknown (a run cut short is never 0)."
 )
-COMMANDS: tuple[Callable[..., int], ...] = (verify, explore, prove, replay, show, export, bench)
+COMMANDS: tuple[Callable[..., int], ...] = (
+    verify,
+    explore,
+    prove,
+    replay,
+    show,
+    export,
+    report,
+    bench,
+)
 
 app = App(
     name="kvspec",

@@ -149,10 +149,34 @@ def answer(
         verdict = worst((verdict, second.verdict))
     text = report.show() if second is None else f"{report.show()}\n\n{second.show()}"
     text += f"\n\n{verdict}: {report.proved + report.trivial} of {report.obligations} obligations"
-    return Answer("prove", verdict, as_json(report, second, verdict), text, checks(subject, report))
+    return Answer(
+        "prove", verdict, as_json(subject, report, second, verdict), text, checks(subject, report)
+    )
 
 
-def as_json(report: ProofReport, second: SecondOpinion | None, verdict: str) -> dict[str, Any]:
+def by_claim(subject: KnownSystem, report: ProofReport) -> dict[str, dict[str, Any]]:
+    """For each claim how many obligations it has, how many are proved or failed, and their time."""
+    found: dict[str, dict[str, Any]] = {}
+    for item in report.items:
+        parts = item.name.split(":")
+        if (
+            item.kind not in ("initial", "inductive", "step")
+            or parts[1] not in subject.properties().by_name
+        ):
+            continue
+        told = found.setdefault(
+            parts[1], {"obligations": 0, "proved": 0, "failed": 0, "seconds": 0.0}
+        )
+        told["obligations"] += 1
+        told["proved"] += item.verdict == "proved"
+        told["failed"] += item.verdict == "failed"
+        told["seconds"] += item.seconds
+    return found
+
+
+def as_json(
+    subject: KnownSystem, report: ProofReport, second: SecondOpinion | None, verdict: str
+) -> dict[str, Any]:
     """The JSON object of a proof; `proved` counts what holds by its form as well."""
     data: dict[str, Any] = {
         "system": report.system,
@@ -165,6 +189,7 @@ def as_json(report: ProofReport, second: SecondOpinion | None, verdict: str) -> 
         "solver": report.solver,
         "verdict": verdict,
         "second": None,
+        "claims": by_claim(subject, report),
         "items": [
             {
                 "name": item.name,

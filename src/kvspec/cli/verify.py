@@ -44,16 +44,21 @@ def verify(
         output: how the answer is told.
     """
     check_outputs(output)
+    return deliver(check_system(system, stage, jobs), output)
+
+
+def check_system(system: str, kinds: list[str] | None = None, jobs: int | None = None) -> Answer:
+    """Run the stages of these kinds, by default all."""
     subject = system_named(system, "verify")
-    for kind in stage or ():
+    for kind in kinds or ():
         if kind not in KINDS:
             raise unknown("stage", kind, KINDS, "--stage of kvspec verify", "choose one of these")
     at_once = jobs or len(os.sched_getaffinity(0))
-    stages = plan(subject, stage or list(KINDS), at_once)
+    stages = plan(subject, kinds or list(KINDS), at_once)
     start = perf_counter()
     with _watching(stages) as watch:
         done = run_stages(stages, at_once, watch)
-    return deliver(answer(subject, done, perf_counter() - start), output)
+    return answer(subject, done, perf_counter() - start)
 
 
 def answer(subject: KnownSystem, done: list[Done], seconds: float) -> Answer:
