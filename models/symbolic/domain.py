@@ -33,7 +33,7 @@ class Domain(ABC):
 
     def __init__(self) -> None:
         self.context = z3.Context()
-        self._bound = 0
+        self._depth = 0
 
     def truth(self, value: bool) -> Term:
         """A truth value."""
@@ -60,12 +60,17 @@ class Domain(ABC):
         for position, each in enumerate(types):
             listed = self.members(each)
             if listed is None:
-                self._bound += 1
+                # Named by its depth, a formula that is built twice is one term, and is equal to itself.
                 name = names.split()[position] if names else each.name.lower()
-                bound.append(z3.Const(f"{name}.{self._bound}", self.sort(each)))
+                place = self._depth + len(bound) + 1
+                bound.append(z3.Const(f"{name}.{place}", self.sort(each)))
                 listed = [bound[-1]]
             ranges.append(listed)
-        parts = [body(values) for values in product(*ranges)]
+        self._depth += len(bound)
+        try:
+            parts = [body(values) for values in product(*ranges)]
+        finally:
+            self._depth -= len(bound)
         joined = self.conjunction(parts) if kind == "forall" else self.disjunction(parts)
         if not bound:
             return joined

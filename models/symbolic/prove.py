@@ -28,6 +28,9 @@ from kvspec.models.symbolic.world import Outcome
 from kvspec.spec.language import Properties, Property, System
 from kvspec.spec.language.refinement import Refinement
 
+FIRST_TRY = 1.0
+"""Seconds that a solver has for a proof before a small counterexample is looked for."""
+
 
 def prove(
     system: System,
@@ -77,11 +80,13 @@ class Prover:
         seconds: float = 10.0,
         solver: str = "z3",
         reach: Reach | None = None,
+        first_try: float = FIRST_TRY,
     ) -> None:
         self.system = system
         self.properties = properties
         self.refinements = refinements
         self.seconds = seconds
+        self.first_try = min(first_try, seconds)
         self.solver = solver
         self.reach = reach
         self.known: list[Property] = properties.of_kind("invariant", "lemma")
@@ -96,15 +101,23 @@ class Prover:
             yield from refinement_obligations(refinement)
 
     def run(
-        self, chosen: Sequence[Obligation], workers: int, progress: Progress | None
+        self,
+        chosen: Sequence[Obligation],
+        workers: int,
+        progress: Progress | None,
+        *,
+        until_failed: bool = False,
     ) -> ProofReport:
-        """Settle the obligations; small models are looked for while solvers prove."""
+        """Settle the obligations; small models are looked for while solvers prove.
+
+        until_failed: what comes after the first failure is left out of the report.
+        """
         start = time.perf_counter()
         with SolverPool(workers) as pool:
             asked: dict[str, Future[Answer]] = {}
-            for each in chosen:
+            for each in chosen if workers else ():
                 if each.settled is None and each.expect != WITNESS:
-                    asked[each.name] = self._ask(pool, each)
+                    asked[each.name] = self._ask(pool, each, self.first_try)
             items: list[Item] = []
             for each in chosen:
                 if each.settled is not None:
@@ -112,22 +125,32 @@ class Prover:
                 elif each.expect == WITNESS:
                     items.append(self._witness(pool, each))
                 else:
-                    items.append(self._proof(each, asked[each.name].result()))
+                    first = asked.get(each.name) or self._ask(pool, each, self.first_try)
+                    items.append(self._proof(pool, each, first.result()))
                 if progress is not None:
                     progress(len(items), len(chosen), each.name)
-        return ProofReport(self.system.name, self.solver, time.perf_counter() - start, tuple(items))
+                if until_failed and items[-1].verdict == FAILED:
+                    break
+        seconds = time.perf_counter() - start
+        return ProofReport(self.system.name, self.solver, seconds, tuple(items))
 
-    def _ask(self, pool: SolverPool, each: Obligation) -> Future[Answer]:
+    def _ask(
+        self, pool: SolverPool, each: Obligation, seconds: float | None = None
+    ) -> Future[Answer]:
         text = self.texts.text(each)
-        return pool.submit(text, self.seconds, solver=self.solver, expect=each.expect)
+        return pool.submit(text, seconds or self.seconds, solver=self.solver, expect=each.expect)
 
-    def _proof(self, each: Obligation, answer: Answer) -> Item:
+    def _proof(self, pool: SolverPool, each: Obligation, answer: Answer) -> Item:
         """A proof is a proof; anything else is looked into on small models."""
-        if answer.result == "unsat":
-            return Item(each.name, each.kind, PROVED, "solver", answer.seconds)
         start = time.perf_counter()
-        model = self.small.find(each)
+        model = None
+        if answer.result != "unsat":
+            model = self.small.find(each)
+        if model is None and answer.result == "unknown" and self.first_try < self.seconds:
+            answer = self._ask(pool, each).result()
         seconds = answer.seconds + time.perf_counter() - start
+        if answer.result == "unsat":
+            return Item(each.name, each.kind, PROVED, "solver", seconds)
         if model is not None:
             found = self._label(self._counterexample(each, model))
             return Item(each.name, each.kind, FAILED, "solver", seconds, counterexample=found)
