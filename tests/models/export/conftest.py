@@ -1,9 +1,12 @@
 """Tiny systems, one for each corner of the language, and a search of them by the reference engine."""
 
+import warnings
 from collections.abc import Callable
 
 import attrs
 import pytest
+import tree_sitter_tlaplus
+from tree_sitter import Language, Parser
 
 from kvspec.models.concrete import Event, Machine, Outcome, State
 from kvspec.spec.language import (
@@ -309,3 +312,37 @@ def explore() -> Callable[[Instance], Found]:
         return Found(len(seen), taken_in_all, max(depth, 0), initial, cuts, steps)
 
     return search
+
+
+class Tla:
+    """A parser of TLA+ from outside."""
+
+    def __init__(self) -> None:
+        with warnings.catch_warnings():  # tree_sitter deprecates the way the grammar is handed over
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self.parser = Parser(Language(tree_sitter_tlaplus.language()))
+
+    def parse(self, text: str):
+        """The module's syntax tree; a part that is no TLA+ fails the test."""
+        root = self.parser.parse(text.encode()).root_node
+        wrong = [
+            (n.start_point, n.text) for n in self.all(root) if n.type == "ERROR" or n.is_missing
+        ]
+        assert not wrong, wrong
+        return root
+
+    def all(self, root):
+        """Every node, in the order of the text."""
+        yield root
+        for child in root.children:
+            yield from self.all(child)
+
+    def nodes(self, root, *kinds: str):
+        """The nodes of some kinds, in the order of the text."""
+        return [node for node in self.all(root) if node.type in kinds]
+
+
+@pytest.fixture(scope="session")
+def tla() -> Tla:
+    """The parser, for all tests."""
+    return Tla()
