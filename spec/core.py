@@ -145,6 +145,15 @@ RACE = make_instance(
     versions=2,
     expected=Counts(7_276, 43_546, 16, 5, 1_990),
 )
+BATCH = make_instance(
+    "BATCH",
+    "two requests of different length in two batch rows",
+    handles=2,
+    txns=1,
+    layers=1,
+    rows=2,
+    expected=Counts(15_279, 104_963, 20, 29, 4_743),
+)
 LAYERS = make_instance(
     "LAYERS",
     "one append of up to two rows to two layers, on a handle that is used twice",
@@ -191,4 +200,4 @@ FAN_OUT = make_instance(
 )
 
 # From seconds to minutes; all but the last are explored by `kvspec verify`.
-INSTANCES = (TINY, REUSE, RACE, LAYERS, BRANCH, SMALL, FAN_OUT)
+INSTANCES = (TINY, REUSE, RACE, BATCH, LAYERS, BRANCH, SMALL, FAN_OUT)
