@@ -9,7 +9,7 @@ from typing import Any
 
 from kvspec.counterexamples.errors import TraceError
 from kvspec.counterexamples.format import Trace
-from kvspec.counterexamples.resolve import is_initial, resolve
+from kvspec.counterexamples.resolve import has_one_start, is_initial, resolve
 from kvspec.models.concrete import show_state
 from kvspec.models.concrete.text import parameter_json
 
@@ -96,7 +96,7 @@ def as_test(trace: Trace, file: str | os.PathLike[str] = "trace.json") -> str:
         calls.append(f"    ({_python(step.event.action)}, {given}, {answer}),")
         changes = show_state(machine, outcome.state, state)
         state = outcome.state
-    starts = is_initial(machine, found.initial) and len(machine.initial_states()) == 1
+    starts = has_one_start(machine) and is_initial(machine, found.initial)
     initial = "" if starts else f"INITIAL = {_python(trace.initial)}\n"
     return TEMPLATE.format(
         title=_doc(_title(trace, name)),

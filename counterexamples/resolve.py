@@ -116,6 +116,15 @@ def is_initial(machine: Machine, state: State) -> bool:
     return True
 
 
+def has_one_start(machine: Machine) -> bool:
+    """Whether the instance has a single initial state: no variable starts anywhere in its type."""
+    pinned = machine.instance.initial
+    return all(
+        isinstance(pinned.get(variable.name, variable.initial), Expr)
+        for variable in machine.system.variables.values()
+    )
+
+
 def state_of(machine: Machine, given: Any, where: str) -> State:
     """The state that JSON gives: each variable at each index, and nothing else."""
     cells = [

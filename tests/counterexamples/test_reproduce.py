@@ -21,60 +21,83 @@ IMPORT = (
 )
 
 
-def run_test(folder: Path, text: str, name: str = "test_it.py") -> subprocess.CompletedProcess:
-    """Run a pytest file by itself, warnings as errors."""
-    (folder / name).write_text(text)
-    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", name]
+def run_tests(folder: Path, **texts: str) -> subprocess.CompletedProcess:
+    """Run pytest files by themselves, warnings as errors."""
+    for name, text in texts.items():
+        (folder / f"test_{name}.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-W", "error", "-p", "no:cacheprovider"]
     return subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_it_runs_as_it_is(stale: Trace, tmp_path: Path) -> None:
     """The specification's answers are as written; a cache is tried where there is one."""
     text = as_test(stale, "some/where/Stale-Publish.itf.json")
     assert '("publish", {"x": "txn1"}, "STALE_SNAPSHOT"),' in text
     assert '    "state[txn1]: PREPARED -> REJECTED",' in text
-    assert "def test_stale_publish():" in text
     assert "some/where" not in text
-    done = run_test(tmp_path, text)
+    done = run_tests(tmp_path, it=text)
     assert done.returncode == 0, done.stdout
-    assert " passed" in done.stdout
+    assert "PASSED test_it.py::test_stale_publish\n" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('{"x": "txn1"}, "STALE_SNAPSHOT")', '{"x": "txn1"}, "accepted")'),
-        ("PREPARED -> REJECTED", "PREPARED -> PUBLISHED"),
-        ('sound_backend("core")', 'load("liar:Liar")'),
-    ],
-)
-def test_it_fails_where_something_differs(stale: Trace, tmp_path: Path, old: str, new: str) -> None:
+LIAR = """
+from kvspec.models.backend import Reply
+from kvspec.models.concrete import Machine
+
+class Liar:
+    def reset(self, instance): self.state = Machine(instance).initial_states()[0]
+    def perform(self, event): return Reply(True)
+    def observe(self): return self.state
+    def damage(self): return []
+"""
+CHANGED = {
+    "answer": ('{"x": "txn1"}, "STALE_SNAPSHOT")', '{"x": "txn1"}, "accepted")'),
+    "change": ("PREPARED -> REJECTED", "PREPARED -> PUBLISHED"),
+    "cache": ('sound_backend("core")', 'load("liar:Liar")'),
+}
+
+
+@pytest.mark.slow
+def test_it_fails_where_something_differs(stale: Trace, tmp_path: Path) -> None:
     """Another answer, another change, and a cache that differs each make it fail."""
-    (tmp_path / "liar.py").write_text(
-        "from kvspec.models.backend import Reply\n"
-        "from kvspec.models.concrete import Machine\n"
-        "class Liar:\n"
-        "    def reset(self, instance): self.state = Machine(instance).initial_states()[0]\n"
-        "    def perform(self, event): return Reply(True)\n"
-        "    def observe(self): return self.state\n"
-        "    def damage(self): return []\n"
-    )
-    text = as_test(stale)
-    assert old in text
-    done = run_test(tmp_path, text.replace(old, new).replace(*IMPORT))
-    assert done.returncode == 1, done.stdout
-    assert "1 failed" in done.stdout
+    (tmp_path / "liar.py").write_text(LIAR)
+    text = as_test(stale, "stale.json")
+    assert all(old in text for old, _ in CHANGED.values())
+    texts = {name: text.replace(*pair).replace(*IMPORT) for name, pair in CHANGED.items()}
+    done = run_tests(tmp_path, **texts)
+    failed = {line.split(" ")[1] for line in done.stdout.splitlines() if line.startswith("FAILED")}
+    assert failed == {
+        "test_answer.py::test_stale",
+        "test_change.py::test_stale",
+        "test_cache.py::test_stale_on_a_cache",
+    }
+    assert "expected refused" not in done.stdout
+    assert "step 1: expected phase" in done.stdout or "phase[handle0]: expected" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_trace_from_the_middle_keeps_its_beginning(pair, stale_events, tmp_path: Path) -> None:
     """A state that is not initial is written out."""
     machine = Machine(pair)
     start = run_events(machine, stale_events[:3])[-1].state
     text = as_test(trace_of(machine, run_events(machine, stale_events[3:5], start)))
     assert "INITIAL = {" in text
-    done = run_test(tmp_path, text.replace('sound_backend("core")', "None"))
+    done = run_tests(tmp_path, it=text.replace('sound_backend("core")', "None"))
     assert done.returncode == 0, done.stdout
     assert "1 passed, 1 skipped" in done.stdout
+
+
+def test_the_text_names_calls_answers_and_changes(stale: Trace) -> None:
+    """What is written is Python, and has the specification's answer to every call."""
+    text = as_test(stale, "folder/Stale-Publish.itf.json")
+    names: dict[str, object] = {}
+    exec(compile(text, "test_it.py", "exec"), names)  # noqa: S102  # the text is our own
+    assert len(names["STEPS"]) == 15
+    assert names["STEPS"][-1] == ("publish", {"x": "txn1"}, "STALE_SNAPSHOT")
+    assert names["CHANGES"][0] == "state[txn1]: PREPARED -> REJECTED"
+    names["test_stale_publish"]()
+    assert "folder" not in text
 
 
 def test_what_cannot_be_reproduced_is_refused(stale: Trace) -> None:
