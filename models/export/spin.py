@@ -101,7 +101,7 @@ def run_spin(
         work = Path(folder)
         (work / "model.pml").write_text(model.text, encoding="utf-8")
         compiled = _compile(work, [f"-O{optimize}", *(["-DBFS"] if bfs else [])], memory_mb)
-        command = ["./pan", "-n", "-w24", *([] if bfs else [f"-m{depth_at_most}"])]
+        command = ["./pan", "-n", "-E", "-w24", *([] if bfs else [f"-m{depth_at_most}"])]
         output, cpu, memory = _measure(command, work, seconds)
         return _result(model, output, (cpu, compiled, memory), work)
 

@@ -143,6 +143,7 @@ def test_spin_counts_every_corner_of_the_language(tiny, explore):
     model = build(tiny)
     assert (result.states, result.transitions) == (found.states, found.transitions)
     assert result.depth == found.depth
+    assert result.errors == 0
     assert result.stored == found.states + model.before
     assert result.printed == found.transitions + model.first + 1
 
