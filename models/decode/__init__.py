@@ -1,15 +1,20 @@
 """A small real decoder, and the cache rows of its requests, in torch.
 
 Modelled: a forward pass that can stop between any two parts of any two layers, and cache layouts
-whose changes all readers see whole. Left out here: the lifecycle of handles and transactions, which
-a backend builds on top.
+whose changes all readers see whole; on top of them the backend, a cache that can be held against the
+core system. Left out here: other architectures, several devices.
 
 Reading order: ``config``, ``weights``, ``ops``, ``hooks``, ``decoder`` (the model); ``completion``,
 ``shapes``, ``staging``, ``layouts``, ``dynamic``, ``static``, ``kinds`` (the rows); ``calls``,
-``agreement`` (the two together).
+``agreement`` (the two together); ``backend_model``, ``backend_tables``, ``backend_calls``,
+``backend_appends``, ``backend_requests``, ``backend_batch``, ``backend_reading``, ``backend_observe``,
+``backend_damage``, ``backend_faults``, ``backend`` (the cache under test).
 """
 
 from kvspec.models.decode.agreement import TOLERANCES, agrees, disagreement
+from kvspec.models.decode.backend import DecodeBackend, make_backend
+from kvspec.models.decode.backend_faults import FAULTS, fault_for
+from kvspec.models.decode.backend_reading import NotReadableError, View
 from kvspec.models.decode.calls import append, cached_logits, uncached_logits
 from kvspec.models.decode.completion import Completion, Deferral, Submit, run_now
 from kvspec.models.decode.config import DecoderConfig, default_device
@@ -24,6 +29,7 @@ from kvspec.models.decode.staging import Staging
 from kvspec.models.decode.static import StaticLayout
 
 __all__ = [
+    "FAULTS",
     "LAYOUT_KINDS",
     "SOUND",
     "TOLERANCES",
@@ -31,6 +37,7 @@ __all__ = [
     "CacheShape",
     "CallRows",
     "Completion",
+    "DecodeBackend",
     "DecodeError",
     "Decoder",
     "DecoderConfig",
@@ -41,6 +48,7 @@ __all__ = [
     "LayerCache",
     "Layout",
     "LayoutFaults",
+    "NotReadableError",
     "Part",
     "Produced",
     "Snapshot",
@@ -48,13 +56,16 @@ __all__ = [
     "StaticLayout",
     "Submit",
     "UpdateCache",
+    "View",
     "agrees",
     "allocate",
     "append",
     "cached_logits",
     "default_device",
     "disagreement",
+    "fault_for",
     "finish",
+    "make_backend",
     "positions_from",
     "run_now",
     "uncached_logits",

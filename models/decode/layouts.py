@@ -252,7 +252,7 @@ class Layout(ABC, Generic[S]):
 
     def _check_prefix(self, snapshot: S, n: int, verb: str) -> None:
         length = self._length_of(snapshot)
-        if not 0 <= n <= length:
+        if not 0 <= n <= length and not self.faults.allow_beyond:
             raise BadLengthError(
                 where=f"{verb} of a {self.name} layout",
                 found=f"n = {n}",

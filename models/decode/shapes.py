@@ -101,6 +101,7 @@ class LayoutFaults:
         allow_interval: install takes parts that cover another interval than the append claims.
         allow_start: install takes rows that do not begin where the visible rows end.
         allow_foreign: install takes rows begun on another layout.
+        allow_beyond: truncate and fork take more rows than are visible.
         overwrite: a static layout writes over rows that older snapshots still show, and over the
             room of another append.
         alias_fork: a static child writes into the buffer of its parent. A dynamic layout never
@@ -113,6 +114,7 @@ class LayoutFaults:
     allow_interval: bool = False
     allow_start: bool = False
     allow_foreign: bool = False
+    allow_beyond: bool = False
     overwrite: bool = False
     alias_fork: bool = False
 

@@ -1,0 +1,126 @@
+"""The faults of the decode backend: one switch for each check that it can be made to forget.
+
+Modelled: every guard of the core system as a check that can be left out, under the name of the
+mutant that drops it (`publish.drop-guard.STALE_SNAPSHOT`); and single updates that caches get wrong:
+a torn publication, a reorder of some companions only, a fork that shares memory, a cut of some
+layers only, a release that keeps rows or forgets the generation, a retry that appends again.
+
+Left out, because a backend has no place for them:
+
+- `plus-one`, `minus-one`, `next-member`, `negate`, `nobody`, `somebody`: a length is the length of a
+  tensor, a phase or a handle the one that was named; there is no number beside them to be off by one.
+  Where the mutant says that layers come out unequal, the torn and the layer-local faults do it.
+- `drop-assignment` and `skip-first` of what one object holds: version, digest, phase and tokens of a
+  request are one record that is replaced whole; so are handle, base, key and interval of an append.
+- the same of `discard` and `forget`: the record of an append is emptied whole.
+
+Three checks are told by the answer or the free list alone, for leaving them out assigns nothing:
+`evict.drop-guard.BLOCK_EMPTY` (the block stands twice in the free list), `leave.drop-guard.NOT_IN_BATCH`
+(the search answers -1, and the last row is cleared), `fork.drop-guard.NO_CHILD` (the answer alone).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_GUARDS: Final[dict[str, tuple[str, ...]]] = {
+    "evict": ("BLOCK_EMPTY", "STILL_OWNED"),
+    "enter": ("HANDLE_TERMINAL", "ROW_TAKEN", "IN_BATCH"),
+    "leave": ("NOT_IN_BATCH",),
+    "reorder": ("NOT_A_PERMUTATION",),
+    "begin": (
+        "TXN_IN_USE",
+        "HANDLE_TERMINAL",
+        "ABI_MISMATCH",
+        "POSITION_MISMATCH",
+        "EMPTY_APPEND",
+        "CONTEXT_FULL",
+    ),
+    "stage_k": ("TXN_CLOSED", "POSITION_MISMATCH", "INTERVAL_FULL"),
+    "stage_v": ("TXN_CLOSED", "POSITION_MISMATCH", "INTERVAL_FULL"),
+    "prepare": ("TXN_CLOSED", "K_INCOMPLETE", "V_INCOMPLETE"),
+    "publish": ("NOT_PREPARED", "STALE_GENERATION", "STALE_SNAPSHOT", "HANDLE_TERMINAL"),
+    "retry": (
+        "NOT_PUBLISHED",
+        "HANDLE_CONFLICT",
+        "KEY_CONFLICT",
+        "BASE_CONFLICT",
+        "INTERVAL_CONFLICT",
+    ),
+    "forget": ("TXN_LIVE",),
+    "allocate": ("HANDLE_LIVE", "BLOCK_IN_USE"),
+    "fork": ("HANDLE_TERMINAL", "NO_CHILD", "BEYOND_COMMITTED", "CHILD_IN_USE"),
+    "truncate": ("HANDLE_TERMINAL", "BEYOND_COMMITTED", "CANNOT_REWIND"),
+    "cancel_txn": ("TXN_CLOSED",),
+    "cancel_request": ("HANDLE_TERMINAL",),
+    "finish": ("HANDLE_TERMINAL",),
+    "release": ("NOT_TERMINAL", "ROW_HOLDS_HANDLE"),
+}
+
+_UPDATES: Final[dict[str, str]] = {
+    "publish.torn": "publication makes one part of one layer visible after the other",
+    "publish.unwritten": "prepare and publish do not ask whether staged rows are written",
+    "publish.drop-assignment.row_position": "publish leaves the batch row at its old position",
+    "truncate.drop-assignment.row_position": "truncate leaves the batch row at its old position",
+    "truncate.layer-local": "truncate leaves the rows of the first layer as they are",
+    "truncate.drop-assignment.version": "truncate makes no new snapshot",
+    "reorder.drop-assignment.row_cache": "reorder moves everything but the cache handle",
+    "reorder.drop-assignment.row_tokens": "reorder moves everything but tokens and output",
+    "reorder.drop-assignment.row_sampler": "reorder moves everything but the sampler's random state",
+    "reorder.drop-assignment.row_ancestry": "reorder moves everything but the ancestry",
+    "reorder.drop-assignment.row_position": "reorder moves everything but the position",
+    "fork.shared-rows": "a child appends into the memory of its parent",
+    "fork.drop-assignment.owner": "a child has no claim on the prefix block that it reads",
+    "release.keeps-rows": "release leaves the rows with the handle, for its next request to find",
+    "release.drop-assignment.generation": "release does not advance the generation of the handle",
+    "release.drop-assignment.owner": "release keeps the claim on the prefix block",
+    "cancel_request.drop-assignment.state": "cancel_request leaves the appends of the request open",
+    "retry.appends-again": "a retry of a published append publishes its rows once more",
+}
+
+
+def _guard_faults() -> dict[str, str]:
+    return {
+        f"{action}.drop-guard.{code}": f"{action} does not check {code}"
+        for action, codes in _GUARDS.items()
+        for code in codes
+    }
+
+
+FAULTS: Final[dict[str, str]] = {**_guard_faults(), **_UPDATES}
+"""Every fault that a backend can be given, by name, with what it does."""
+
+_SAME: Final[dict[str, str]] = {
+    "publish.skip-first.k_rows": "publish.torn",
+    "publish.skip-first.v_rows": "publish.torn",
+    "truncate.drop-assignment.k_rows": "truncate.layer-local",
+    "truncate.drop-assignment.v_rows": "truncate.layer-local",
+    "truncate.skip-first.k_rows": "truncate.layer-local",
+    "truncate.skip-first.v_rows": "truncate.layer-local",
+    "release.drop-assignment.k_rows": "release.keeps-rows",
+    "release.drop-assignment.v_rows": "release.keeps-rows",
+}
+
+
+def fault_for(mutant_name: str) -> str | None:
+    """The fault that makes a backend behave like a mutant of the core system, or None.
+
+    Most have the mutant's own name. A few mutants of single row counts share one fault, because
+    tensors are kept or dropped for K and V together.
+    """
+    name = _SAME.get(mutant_name, mutant_name)
+    return name if name in FAULTS else None
+
+
+def known_faults(faults: tuple[str, ...]) -> frozenset[str]:
+    """The faults as a set.
+
+    Raises:
+        ValueError: a name is not one of ``FAULTS``.
+    """
+    unknown = sorted(set(faults) - FAULTS.keys())
+    if unknown:
+        raise ValueError(
+            f"found the faults {', '.join(unknown)}, expected names out of {', '.join(FAULTS)}"
+        )
+    return frozenset(faults)
