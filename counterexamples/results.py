@@ -17,7 +17,7 @@ class ReplayStep:
     """A step that was replayed.
 
     changes: what the step changed, `version[handle0]: 0 -> 1`. differences: values that are not as
-    expected. damage: all harm that could be measured after it.
+    expected; from the fault on a faulty cache may have some and still agree (`~` and not `!`). damage: all harm that could be measured after it.
     """
 
     number: int
@@ -35,7 +35,8 @@ class ReplayStep:
         lines.extend(f"       {change}" for change in self.changes)
         if not self.agrees:
             lines.append(f"     ! expected {self.expected}")
-        lines.extend(f"     ! {difference}" for difference in self.differences)
+        mark = "~" if self.agrees else "!"
+        lines.extend(f"     {mark} {difference}" for difference in self.differences)
         lines.extend(
             f"     * damage: {d.kind} at {d.where}: {d.amount:g} ({d.text})" for d in self.damage
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
 from kvspec.counterexamples.errors import TraceError
 from kvspec.models.backend import Backend
@@ -13,8 +14,46 @@ SOUND = {"core": "kvspec.models.decode.backend:DecodeBackend"}
 """For each system the factory of the sound cache that speaks of it."""
 
 
-def load_backend(name: str) -> Backend:
-    """The backend that a factory without arguments makes, named as `package.module:factory`."""
+FAULTS = {"core": "kvspec.models.decode.backend_faults:fault_for"}
+"""For each system a function from a mutation's name to the name of the cache's fault, or None."""
+
+
+def load_backend(name: str, **options: Any) -> Backend:
+    """The backend that a factory makes, named as `package.module:factory`; options are passed on."""
+    made = _attribute(name)(**options)
+    lacking = [n for n in ("reset", "perform", "observe", "damage") if not hasattr(made, n)]
+    if lacking:
+        raise TraceError(
+            f"the backend {name}",
+            f"a {type(made).__name__} without {', '.join(lacking)}",
+            "a Backend (kvspec.models.backend)",
+            "give it these methods",
+        )
+    return cast("Backend", made)
+
+
+def sound_backend(system: str) -> Backend | None:
+    """This project's sound cache for a system; None if there is none, or torch is not installed."""
+    return load_backend(SOUND[system]) if _is_at_hand(system) else None
+
+
+def faulty_backend(system: str, mutation: str) -> Backend | None:
+    """The same cache with the fault of a mutation; None also if it has no such fault."""
+    if not _is_at_hand(system) or system not in FAULTS:
+        return None
+    fault = _attribute(FAULTS[system])(mutation)
+    return None if fault is None else load_backend(SOUND[system], faults=(fault,))
+
+
+def _is_at_hand(system: str) -> bool:
+    name = SOUND.get(system)
+    if name is None or importlib.util.find_spec("torch") is None:
+        return False
+    return importlib.util.find_spec(name.partition(":")[0]) is not None
+
+
+def _attribute(name: str) -> Callable[..., Any]:
+    """What `package.module:factory` names, or a TraceError that says what is missing."""
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
         raise TraceError("the backend", repr(name), "module:factory", "name a function or class")
@@ -34,22 +73,4 @@ def load_backend(name: str) -> Backend:
             "one that makes a backend",
             "check the name after the colon",
         )
-    made = factory()
-    lacking = [n for n in ("reset", "perform", "observe", "damage") if not hasattr(made, n)]
-    if lacking:
-        raise TraceError(
-            f"the backend {name}",
-            f"a {type(made).__name__} without {', '.join(lacking)}",
-            "a Backend (kvspec.models.backend)",
-            "give it these methods",
-        )
-    return cast("Backend", made)
-
-
-def sound_backend(system: str) -> Backend | None:
-    """This project's sound cache for a system; None if there is none, or torch is not installed."""
-    name = SOUND.get(system)
-    if name is None or importlib.util.find_spec("torch") is None:
-        return None
-    module_name = name.partition(":")[0]
-    return None if importlib.util.find_spec(module_name) is None else load_backend(name)
+    return cast("Callable[..., Any]", factory)

@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kvspec.counterexamples import as_test
+from kvspec.counterexamples import as_test, targets
 from kvspec.counterexamples.errors import TraceError
 from kvspec.counterexamples.format import Departure, Trace
 from kvspec.counterexamples.record import run_events, trace_of
 from kvspec.counterexamples.replay import replay
-from kvspec.counterexamples.targets import SOUND, load_backend, sound_backend
+from kvspec.counterexamples.targets import SOUND, faulty_backend, load_backend, sound_backend
 from kvspec.models.concrete import Machine
 
 IMPORT = (
@@ -131,15 +131,30 @@ def test_a_backend_is_loaded_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_there_is_no_cache_for_every_system() -> None:
-    """A system without a cache has none."""
+    """A system without a cache has none, sound or faulty."""
     assert sound_backend("peer") is None
+    assert faulty_backend("peer", "publish.drop-guard.STALE_GENERATION") is None
 
 
-def test_the_cache_of_the_core_system_refuses_the_stale_publication(stale: Trace) -> None:
-    """The torch backend, where it is there, does as the specification does."""
+def test_without_torch_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where torch is not installed the answer is none, and no error."""
+    monkeypatch.setattr(targets.importlib.util, "find_spec", lambda name: None)
+    assert sound_backend("core") is None
+    assert faulty_backend("core", "publish.drop-guard.STALE_SNAPSHOT") is None
+
+
+@pytest.mark.slow
+def test_the_torch_caches_do_as_the_trace_says(stale: Trace) -> None:
+    """The sound one refuses the stale publication; the one with the fault shows wrong logits."""
     pytest.importorskip("torch")
     backend = sound_backend("core")
     if backend is None:
         pytest.skip(f"{SOUND['core']} is not there")
     found = replay(stale, backend)
     assert found.outcome == "refused_as_specified", found.show()
+    assert faulty_backend("core", "no.such.mutation") is None
+    faulty = faulty_backend("core", stale.mutation.name)
+    found = replay(stale, faulty, faulty=True)
+    assert found.outcome == "damage_shown", found.show()
+    assert {harm.kind for harm in found.damage} >= {"rows", "logits"}
+    assert replay(stale, faulty).outcome == "disagrees"
