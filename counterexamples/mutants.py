@@ -22,7 +22,9 @@ PROVENANCE = "kvspec mutants --write-library: breadth-first search of the instan
 def trace_of_mutant(result: MutantResult, mutated: Mutated, properties: Properties) -> Trace:
     """The trace of a killed mutant, confirmed step by step in plain Python."""
     if result.instance is None or result.claim is None:
-        raise ValueError(f"{result.mutant.name} is {result.verdict}: only a killed mutant has a trace")
+        raise ValueError(
+            f"{result.mutant.name} is {result.verdict}: only a killed mutant has a trace"
+        )
     machine = Machine(
         attrs.evolve(result.instance, system=mutated.select(result.mutant), expected=None)
     )

@@ -17,7 +17,8 @@ class ReplayStep:
     """A step that was replayed.
 
     changes: what the step changed, `version[handle0]: 0 -> 1`. differences: values that are not as
-    expected; from the fault on a faulty cache may have some and still agree (`~` and not `!`). damage: all harm that could be measured after it.
+    expected; from the fault on a faulty cache may have some and still agree (shown with ~, not !).
+    damage: all harm that could be measured after it.
     """
 
     number: int
