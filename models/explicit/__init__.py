@@ -1,8 +1,9 @@
 """The explicit engine: exhaustive breadth-first search of an instance, compiled to machine code.
 
 Reading order: `packing` (states as words), `writer`, `terms`, `updates`, `expand`, `claims` (the
-language as generated source), `lower` and `cache` (source to machine code), `kernels`, `visited`, `search`,
-`traces`, `run`, `results`, `graph`, `liveness`.
+language as generated source), `lower` and `cache` (source to machine code),
+`kernels`, `visited`, `search`, `parallel`, `swaps` (symmetry), `traces`, `run`, `results`, `vacuity`,
+`graph`, `liveness`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from kvspec.models.explicit.results import (
     Violation,
     Witness,
 )
+from kvspec.models.explicit.vacuity import Gap, gaps
 from kvspec.spec.language.instances import Instance
 from kvspec.spec.language.properties import Property
 
@@ -37,6 +39,7 @@ def explore(
     variant: int = 0,
     threads: int | None = None,
     max_states: int | None = None,
+    max_depth: int | None = None,
     max_bytes: int | None = None,
     max_seconds: float | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -58,6 +61,7 @@ def explore(
         coverage=coverage,
         threads=threads,
         max_states=max_states,
+        max_depth=max_depth,
         max_bytes=max_bytes,
         max_seconds=max_seconds,
         progress=progress,
@@ -77,6 +81,7 @@ def graph(
 __all__ = [
     "Coverage",
     "Exploration",
+    "Gap",
     "Program",
     "Progress",
     "StateGraph",
@@ -85,5 +90,6 @@ __all__ = [
     "Witness",
     "compile_instance",
     "explore",
+    "gaps",
     "graph",
 ]

@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import llvmlite
-import llvmlite.binding as llvm
+import llvmlite  # type: ignore[import-untyped]
+import llvmlite.binding as llvm  # type: ignore[import-untyped]
 
 from kvspec.models.explicit.lower import lower
 
@@ -51,6 +51,7 @@ class Compiled:
         self._call = prototype(self._engine.get_function_address(name))
 
     def __call__(self, *args: Any) -> int:
+        """Call it; an array is passed as its address, so it must be contiguous."""
         values = [
             arg.__array_interface__["data"][0] if array else arg
             for array, arg in zip(self.kinds, args, strict=True)

@@ -1,25 +1,24 @@
 """Claims: the functions that look at states, for invariants, witnesses, ends and coverage.
 
-    check(st, lo, hi, variant, tally)            -> nothing; breaches and witnesses go to the tally
-    ends(st, dead, count, variant)               -> number of dead states that are no proper end
-    select(st, lo, hi, variant, flags, bound)    -> nothing; one bit for each formula, of members bound
+check(st, lo, hi, variant, tally)          breaches and witnesses go to the tally
+ends(st, dead, count, variant)             gives how many dead states are no proper end
+select(st, lo, hi, variant, flags, bound)  sets a bit for each formula that holds
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from kvspec.models.explicit.folding import Val, negate
 from kvspec.models.explicit.packing import Field, Layout
 from kvspec.models.explicit.tally import Tally
-from kvspec.models.explicit.terms import Terms, Val, negate, scaled, split
+from kvspec.models.explicit.terms import Terms, scaled, split
 from kvspec.models.explicit.writer import Writer
 from kvspec.spec.language.expr import Expr, Symbol
 from kvspec.spec.language.properties import Property
 
 
-def check_source(
-    layout: Layout, tally: Tally, claims: tuple[Property, ...], *, full: bool
-) -> str:
+def check_source(layout: Layout, tally: Tally, claims: tuple[Property, ...], *, full: bool) -> str:
     """Invariants, lemmas and witnesses of each state; in the full form antecedents and members too."""
 
     def body(terms: Terms) -> None:

@@ -16,9 +16,10 @@ from math import prod
 
 import attrs
 
+from kvspec.models.explicit.folding import Formula, Val, constant, join, negate
 from kvspec.models.explicit.packing import Layout, codes
 from kvspec.models.explicit.tally import CUT, STUCK, TERMINAL, Tally
-from kvspec.models.explicit.terms import Formula, Terms, Val, conjuncts, constant, join, negate
+from kvspec.models.explicit.terms import Terms, conjuncts
 from kvspec.models.explicit.updates import Update
 from kvspec.models.explicit.writer import Writer
 from kvspec.spec.language.actions import Action, Assignment, Guard
@@ -74,7 +75,9 @@ class Expander:
         self.steps = steps
         self.full = full
         self.unroll = 0 if full else unroll
-        self.radix = 1 + max((len(a.guards) for a in layout.instance.system.actions.values()), default=0)
+        self.radix = 1 + max(
+            (len(a.guards) for a in layout.instance.system.actions.values()), default=0
+        )
         self.out = Writer(2)
         self.terms = Terms(layout, self.out)
         self.action: Action | None = None
@@ -150,11 +153,11 @@ class Expander:
             for place, condition in enumerate(todo):
                 other = fixed_by(condition, slot)
                 if other is not None and not parameters_of(other) & unbound:
-                    rest = [found for found in left if found is not slot]
+                    others = [found for found in left if found is not slot]
                     conditions = todo[:place] + todo[place + 1 :]
                     with self._case(self._bind_equal(slot, other)) as possible:
                         if possible:
-                            self._level(rest, conditions, finish, small=small)
+                            self._level(others, conditions, finish, small=small)
                     return
         for _ in self._members(left[0], small=small):
             self._level(left[1:], todo, finish, small=small)
@@ -351,8 +354,7 @@ def fixed_by(condition: Expr, slot: Slot) -> Expr | None:
     if not (isinstance(condition, Op) and condition.op == "eq"):
         return None
     for one, two in (condition.args, condition.args[::-1]):
-        while isinstance(one, Op) and one.op == "some":
-            one = one.args[0]
-        if one is slot.symbol and one.type.kind != "bool":
+        inner = one.args[0] if isinstance(one, Op) and one.op == "some" else one
+        if inner is slot.symbol and inner.type.kind != "bool":
             return two
     return None

@@ -67,7 +67,9 @@ class StateGraph:
 
     def event(self, edge: int) -> tuple[Event, str | None]:
         """The event of an edge, and the code of the refusal if it was one."""
-        return self.program.event(int(self.number[edge]) * self.program.radix + int(self.code[edge]))
+        return self.program.event(
+            int(self.number[edge]) * self.program.radix + int(self.code[edge])
+        )
 
     def to_networkx(self) -> Any:
         """A networkx MultiDiGraph: nodes are places with `state` and `depth`, edges have `event`."""

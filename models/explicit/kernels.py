@@ -10,7 +10,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -20,15 +20,15 @@ AHEAD = 12
 
 
 @intrinsic
-def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+def prefetch(_typing_context: Any, array: Any, index: Any) -> Any:
     """Ask for the cache line of array[index] ahead of its use."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = signature.args[0]
         struct = context.make_array(kind)(context, builder, args[0])
-        pointer = cgutils.get_item_pointer(context, builder, kind, struct, [args[1]])
+        pointer: Any = cgutils.get_item_pointer(context, builder, kind, struct, [args[1]])  # type: ignore[no-untyped-call]
         byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        function = cgutils.get_or_insert_function(
+        function: Any = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
             builder.module,
             ir.FunctionType(ir.VoidType(), [byte, word, word, word]),
             "llvm.prefetch.p0",
@@ -59,7 +59,7 @@ def insert(
     mask = table.shape[0] - 1
     for place in range(start, stop):
         if place + AHEAD < stop:
-            prefetch(table, home(keys[place + AHEAD], shift, mask))
+            prefetch(table, home(keys[place + AHEAD], shift, mask))  # type: ignore[call-arg]
         key = keys[place]
         slot = home(key, shift, mask)
         while True:
@@ -226,3 +226,23 @@ def find_states(
                 found[place] = other
                 break
             slot = (slot + 1) & mask
+
+
+@numba.njit(cache=True, nogil=True)
+def partition(states: Any, count: int, words: int, parts: Any, sizes: Any) -> None:
+    """Sort states by their owners into as many equal parts of `parts` as `sizes` has places.
+
+    Empty slots are left out, so that a table can be partitioned as well.
+    """
+    owners = sizes.shape[0]
+    room = parts.shape[0] // owners
+    sizes[:] = 0
+    for place in range(count):
+        key = states[place * words]
+        if key == 0:
+            continue
+        owner = (home_wide(states, place, words, 16, 0x7FFF) * owners) >> 15
+        at = owner * room + sizes[owner] * words
+        for word in range(words):
+            parts[at + word] = states[place * words + word]
+        sizes[owner] += 1

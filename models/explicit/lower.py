@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 
 I64 = ir.IntType(64)
 I1 = ir.IntType(1)
@@ -115,7 +115,9 @@ class _Lowering:
             return ast.Name(target.id, ast.Load())
         if isinstance(target, ast.Subscript):
             return ast.Subscript(target.value, target.slice, ast.Load())
-        raise TypeError(f"generated source assigns to `{ast.unparse(target)}`, which is not lowered")
+        raise TypeError(
+            f"generated source assigns to `{ast.unparse(target)}`, which is not lowered"
+        )
 
     def _store(self, target: ast.expr, value: Any) -> None:
         if isinstance(target, ast.Name):

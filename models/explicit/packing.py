@@ -9,7 +9,7 @@ mark bit above all fields: no state packs to 0, which is the empty slot of the v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
 
@@ -93,7 +93,7 @@ class Layout:
     words: int
     bits: int
 
-    def pack(self, table: dict[str, Sequence[int]]) -> tuple[int, ...]:
+    def pack(self, table: Mapping[str, Sequence[int]]) -> tuple[int, ...]:
         """The words of a state given by the codes of each variable's elements."""
         words = [0] * self.words
         words[0] = MARK

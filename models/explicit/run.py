@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ class Options:
     coverage: bool = True
     threads: int | None = None
     max_states: int | None = None
+    max_depth: int | None = None
     max_bytes: int | None = None
     max_seconds: float | None = None
     progress: Callable[[Progress], None] | None = None
@@ -47,6 +49,8 @@ def explore_program(program: Program, options: Options) -> Exploration:
         progress=options.progress,
         stop_at_first=options.stop_at_first,
         stop_at_deadlock=deadlock,
+        threads=options.threads or usable_cores(),
+        last_depth=options.max_depth,
     )
     program.compile(coverage=options.coverage)
     wall, cpu = time.perf_counter(), time.process_time()
@@ -65,7 +69,7 @@ def explore_program(program: Program, options: Options) -> Exploration:
         else open_claims
     )
     verdict = "violated" if found else "holds" if complete and not open_claims else "unknown"
-    states = search.visited.count
+    states = search.states
     return Exploration(
         system=program.instance.system.name,
         instance=program.instance.name,
@@ -88,7 +92,15 @@ def explore_program(program: Program, options: Options) -> Exploration:
         coverage=coverage_of(search) if options.coverage else None,
         bytes_per_state=search.largest / max(1, states),
         symmetric=swaps.names if swaps else (),
+        threads=search.threads if search.parallel else 1,
     )
+
+
+def usable_cores() -> int:
+    """How many cores this process may use, at most eight."""
+    if hasattr(os, "sched_getaffinity"):
+        return min(8, len(os.sched_getaffinity(0)))
+    return min(8, os.cpu_count() or 1)
 
 
 def violations(search: Search, *, deadlock: bool) -> list[Violation]:
@@ -110,7 +122,7 @@ def leads_to(search: Search, options: Options, found: list[Violation]) -> str:
     claims = search.program.claims("leads_to")
     if not claims:
         return ""
-    if search.represented > options.max_graph or search.visited.count > options.max_graph:
+    if search.represented > options.max_graph or search.states > options.max_graph:
         return (
             f"the leads_to claims need the whole graph, and the instance has more than "
             f"{options.max_graph:,} states: raise max_graph or choose a smaller instance"
@@ -146,14 +158,14 @@ def count_differences(search: Search) -> list[Violation]:
     pairs = [("depth", expected.depth, search.depth)]
     if search.swaps is None:
         pairs += [
-            ("states", expected.states, search.visited.count),
+            ("states", expected.states, search.states),
             ("transitions", expected.transitions, search.transitions),
             ("terminal", expected.terminal, int(search.tally[TERMINAL])),
         ]
     else:
         pairs.append(("states represented", expected.states, search.represented))
         if expected.symmetric is not None and search.swaps.counted(expected):
-            pairs.append(("symmetric", expected.symmetric, search.visited.count))
+            pairs.append(("symmetric", expected.symmetric, search.states))
     wrong = [f"{what} {got:,}, expected {n:,}" for what, n, got in pairs if n not in (None, got)]
     if not wrong:
         return []

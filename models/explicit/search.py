@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 13
 HISTORY = 1 << 16
+PARALLEL = 1 << 18
 _BETWEEN_PROGRESS = 0.2
 _NOTHING: Words = np.empty(0, np.int64)
 
@@ -78,6 +79,8 @@ class Search:
         stop_at_deadlock: bool = False,
         keep_all: bool = False,
         last_depth: int | None = None,
+        threads: int = 1,
+        share: int = 1,
     ) -> None:
         self.program = program
         self.words = program.layout.words
@@ -95,7 +98,12 @@ class Search:
         self.src = np.empty(program.slots if coverage else 1, np.int64)
         self.ev = np.empty(program.slots if coverage else 1, np.int64)
         self.dead = np.empty(program.chunk, np.int64)
-        self.visited = Visited(self.words, max_bytes=self.limits.bytes)
+        room = None if self.limits.bytes is None else self.limits.bytes // share
+        self.visited = Visited(self.words, max_bytes=room)
+        self.threads = threads
+        self.parallel = False
+        self.states = 0
+        self.frontier = 0
         self.next = Level([])
         self.history: list[Level] | None = []
         self.kept = 0
@@ -125,6 +133,10 @@ class Search:
             level = self._turn()
             while level.count and not self._over():
                 if self.last_depth is not None and self.depth >= self.last_depth:
+                    self.reason = f"states more than {self.last_depth} steps away: raise max_depth"
+                    return
+                if self.threads > 1 and self.states > PARALLEL:
+                    self._together(level)
                     return
                 self._level(level)
                 if self._over():
@@ -170,7 +182,19 @@ class Search:
             self._look_at_dead(block, int(tally[STUCK]))
             tally[STUCK] = 0
         self._canonical(self.out, made)
+        self._deliver(made)
+
+    def _deliver(self, made: int) -> None:
+        """Keep the successors just made."""
         self._absorb(self.out, made, self.depth + 1)
+
+    def _together(self, level: Level) -> None:
+        """Go on with several threads."""
+        from kvspec.models.explicit.parallel import Team
+
+        self.history = None
+        self.parallel = True
+        Team(self, self.threads).run(level)
 
     def _canonical(self, states: Words, count: int) -> None:
         if self.swaps is not None:
@@ -186,6 +210,7 @@ class Search:
             block, before = level.blocks[-1], level.used
             start, level.used = self.visited.insert(states, start, count, block, before)
             level.count += level.used - before
+            self.states = self.visited.count
             if level.used > before:
                 if self.swaps is not None:
                     self.represented += self.swaps.orbits(block, before, level.used)
@@ -243,8 +268,12 @@ class Search:
 
     def _watch(self, frontier: int) -> None:
         """Limits, memory and progress."""
-        states = self.visited.count
-        used = self.visited.bytes + 8 * self.words * (frontier + self.next.count)
+        frontier += self.next.count
+        self.look(self.states, self.visited.bytes, frontier, self.transitions)
+
+    def look(self, states: int, table: int, frontier: int, transitions: int) -> None:
+        """Stop at a limit; tell how far the search is."""
+        used = table + 8 * self.words * frontier
         self.largest = max(self.largest, used)
         if self.limits.states is not None and states > self.limits.states:
             self.reason = f"more than {self.limits.states:,} states: raise max_states"
@@ -258,9 +287,7 @@ class Search:
         if self.progress is not None and now - self._told > _BETWEEN_PROGRESS:
             self._told = now
             past = now - self._start
-            self.progress(
-                Progress(states, self.transitions, states / past, self.next.count, self.depth, past)
-            )
+            self.progress(Progress(states, transitions, states / past, frontier, self.depth, past))
 
     def _over(self) -> bool:
         return bool(self.reason) or (self.found and self.stop_at_first)

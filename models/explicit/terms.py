@@ -13,6 +13,15 @@ from itertools import product
 
 import attrs
 
+from kvspec.models.explicit.folding import (
+    Formula,
+    Val,
+    arithmetic,
+    compare,
+    constant,
+    join,
+    negate,
+)
 from kvspec.models.explicit.packing import Field, Layout, codes, encode
 from kvspec.models.explicit.writer import Writer
 from kvspec.spec.language.expr import (
@@ -28,51 +37,6 @@ from kvspec.spec.language.expr import (
     Type,
     Variant,
 )
-
-Formula = str | bool
-
-
-@attrs.frozen
-class Val:
-    """Source text of an integer, and the range of its value."""
-
-    text: str
-    low: int
-    high: int
-
-    @property
-    def known(self) -> int | None:
-        """The value, if there is only one."""
-        return self.low if self.low == self.high else None
-
-
-def constant(value: int) -> Val:
-    """A known value."""
-    return Val(str(value) if value >= 0 else f"({value})", value, value)
-
-
-def negate(formula: Formula) -> Formula:
-    """Not the formula."""
-    if isinstance(formula, bool):
-        return not formula
-    return formula[5:-1] if formula.startswith("(not ") else f"(not {formula})"
-
-
-def join(op: str, formulas: Iterable[Formula]) -> Formula:
-    """The conjunction (op `&`) or disjunction (op `|`) of formulas."""
-    unit = op == "&"
-    parts: list[str] = []
-    for formula in formulas:
-        if isinstance(formula, bool):
-            if formula is not unit:
-                return formula
-        elif formula not in parts:
-            if negate(formula) in parts:
-                return not unit
-            parts.append(formula)
-    if not parts:
-        return unit
-    return parts[0] if len(parts) == 1 else "(" + f" {op} ".join(parts) + ")"
 
 
 @attrs.define(eq=False)
@@ -112,7 +76,7 @@ class Terms:
             case Apply(function=function, argument=argument):
                 return self._apply(self.maps[function.name], self.values(argument))
             case Op(op="add" | "sub", args=(one, two)):
-                return _arithmetic(expr.op, self.values(one), self.values(two))
+                return arithmetic(expr.op, self.values(one), self.values(two))
             case Op(op="some", args=(one,)):
                 inner = self.values(one)
                 if inner.known is not None:
@@ -151,7 +115,7 @@ class Terms:
             case Op(op="eq", args=(one, two)) if one.type.kind == "bool":
                 return self._same_truth(self.formula(one), self.formula(two))
             case Op(op="eq" | "lt" | "le", args=(one, two)):
-                return _compare(expr.op, self.values(one), self.values(two))
+                return compare(expr.op, self.values(one), self.values(two))
             case Op(op="ite", args=(condition, one, two)):
                 return self._choose_truth(self.formula(condition), one, two)
             case Variant(number=number, plain=plain, altered=altered):
@@ -221,14 +185,14 @@ class Terms:
             self.used[name] = text
             return Val(name, 0, field.top)
         if field.per_word >= field.count:
-            shift = scaled(element.text, field.width, field.shift)
-            text = f"({words}{field.word} >> {shift}) & {field.mask}"
+            amount = scaled(element.text, field.width, field.shift)
+            text = f"({words}{field.word} >> {amount}) & {field.mask}"
             return Val(self.out.named(text), 0, field.top)
         row, rest = split(self.out, element.text, field.per_word)
         last = (field.count - 1) // field.per_word
         chosen = f"{words}{field.word + last}"
-        for word in reversed(range(last)):
-            chosen = f"({words}{field.word + word} if {row} == {word} else {chosen})"
+        for number in reversed(range(last)):
+            chosen = f"({words}{field.word + number} if {row} == {number} else {chosen})"
         text = f"({chosen} >> {scaled(rest, field.width, field.shift)}) & {field.mask}"
         return Val(self.out.named(text), 0, field.top)
 
@@ -257,9 +221,7 @@ class Terms:
         first, second = self.formula(one), self.formula(two)
         if first == second:
             return first
-        return join(
-            "|", (join("&", (condition, first)), join("&", (negate(condition), second)))
-        )
+        return join("|", (join("&", (condition, first)), join("&", (negate(condition), second))))
 
     def _same_truth(self, one: Formula, two: Formula) -> Formula:
         if isinstance(one, bool):
@@ -353,7 +315,7 @@ class Terms:
     def _bijective(self, digits: list[Val], kind: Type) -> Formula:
         size = self.instance.members(kind)
         pairs = ((a, b) for a in range(size) for b in range(a))
-        return join("&", (negate(_compare("eq", digits[a], digits[b])) for a, b in pairs))
+        return join("&", (negate(compare("eq", digits[a], digits[b])) for a, b in pairs))
 
 
 def conjuncts(expr: Expr) -> Iterator[Expr]:
@@ -375,31 +337,3 @@ def split(out: Writer, element: str, per_word: int) -> tuple[str, str]:
     """Names for the word and the place in it of an element of a table of several words."""
     row = out.named(f"({element}) // {per_word}")
     return row, out.named(f"({element}) - {per_word} * {row}")
-
-
-def _arithmetic(op: str, one: Val, two: Val) -> Val:
-    if op == "add":
-        low, high, sign = one.low + two.low, one.high + two.high, "+"
-    else:
-        low, high, sign = one.low - two.high, one.high - two.low, "-"
-    if low == high:
-        return constant(low)
-    return Val(f"({one.text} {sign} {two.text})", low, high)
-
-
-def _compare(op: str, one: Val, two: Val) -> Formula:
-    if op == "eq":
-        if one.text == two.text:
-            return True
-        if one.high < two.low or two.high < one.low:
-            return False
-        if one.known is not None:
-            one, two = two, one
-        return f"({one.text} == {two.text})"
-    if op == "lt":
-        if one.high < two.low:
-            return True
-        return False if one.low >= two.high or one.text == two.text else f"({one.text} < {two.text})"
-    if one.high <= two.low or one.text == two.text:
-        return True
-    return False if one.low > two.high else f"({one.text} <= {two.text})"

@@ -102,8 +102,9 @@ class Tracer:
                 return real[place], int(self.ev[place])
         self._canonical_all(self.out, made)
         rows = self.out[: made * self.words].reshape(-1, self.words)
-        for place in np.flatnonzero((rows == goal).all(axis=1)):
-            return real[place], int(self.ev[place])
+        hits = np.flatnonzero((rows == goal).all(axis=1)).tolist()
+        if hits:
+            return real[hits[0]], int(self.ev[hits[0]])
         raise RuntimeError("a step of a trace is not a step of the system: a fault of this engine")
 
     def _expand(self, block: Words, low: int, high: int) -> int:

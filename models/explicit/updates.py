@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from itertools import product
 
+from kvspec.models.explicit.folding import Formula, Val, constant, join
 from kvspec.models.explicit.packing import WORD_BITS, Field, codes
-from kvspec.models.explicit.terms import After, Formula, Terms, Val, constant, join, scaled, split
+from kvspec.models.explicit.terms import After, Terms, scaled, split
 from kvspec.spec.language.actions import Assignment
 
 _ALL = (1 << (WORD_BITS + 1)) - 1
@@ -88,7 +89,9 @@ class Update:
         if field.per_word >= field.count:
             shift = self.out.named(scaled(element.text, field.width, field.shift))
             word = f"t{field.word}"
-            self.out.put(f"{word} = ({word} & ~({field.mask} << {shift})) | ({value.text} << {shift})")
+            self.out.put(
+                f"{word} = ({word} & ~({field.mask} << {shift})) | ({value.text} << {shift})"
+            )
             return
         row, rest = split(self.out, element.text, field.per_word)
         shift = self.out.named(scaled(rest, field.width, field.shift))

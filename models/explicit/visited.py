@@ -24,7 +24,7 @@ class Visited:
 
     def __init__(self, words: int, expected: int = 0, max_bytes: int | None = None) -> None:
         self.words = words
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self.count = 0
         size = _SMALLEST
         while size * _FULL < expected:
@@ -43,6 +43,21 @@ class Visited:
         nothing = np.empty(0, np.int64)
         self.insert(nothing, 0, 0, nothing, 0)
         self._double()
+        kernels.partition(nothing, 0, self.words, nothing, np.zeros(1, np.int64))
+
+    @property
+    def slots(self) -> int:
+        """Slots of the table."""
+        return int(self._table.shape[0]) // self.words
+
+    def slice(self, low: int, high: int) -> Words:
+        """Slots of the table, empty ones included."""
+        return self._table[low * self.words : high * self.words]
+
+    def release(self) -> None:
+        """Give up the table."""
+        self._table = np.zeros(_SMALLEST * self.words, np.int64)
+        self._measure()
 
     def clear(self) -> None:
         """Forget all states, keeping the first size."""
@@ -82,10 +97,10 @@ class Visited:
         self._limit = int(size * _FULL)
 
     def _double(self) -> None:
-        if self._max_bytes is not None and 2 * self._table.nbytes > self._max_bytes:
+        if self.max_bytes is not None and 2 * self._table.nbytes > self.max_bytes:
             raise OutOfRoom(
                 f"{self.count:,} states fill a table of {self._table.nbytes:,} bytes, and twice that "
-                f"is more than max_bytes = {self._max_bytes:,}: raise it or choose a smaller instance"
+                f"is more than max_bytes = {self.max_bytes:,}: raise it or choose a smaller instance"
             )
         table: Any = self._table
         del self._table

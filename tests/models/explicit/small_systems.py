@@ -120,9 +120,7 @@ def counts_stay_small():
 @properties.step
 def marks_stay():
     """Marks are never taken away, and only paint sets them."""
-    return forall(
-        Row, Colour, lambda r, c: implies(after(mark[r, c]), mark[r, c] | fired(paint))
-    )
+    return forall(Row, Colour, lambda r, c: implies(after(mark[r, c]), mark[r, c] | fired(paint)))
 
 
 @properties.step
@@ -139,8 +137,12 @@ def reaches_two_colours():
     return exists(
         Row,
         Row,
-        lambda a, b: (colour[a] == Colour.RED) & (colour[b] == Colour.GREEN)
-        & is_some(owner[a]) & (owner[a] == owner[b]),
+        lambda a, b: (
+            (colour[a] == Colour.RED)
+            & (colour[b] == Colour.GREEN)
+            & is_some(owner[a])
+            & (owner[a] == owner[b])
+        ),
     )
 
 

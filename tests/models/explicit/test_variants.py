@@ -4,7 +4,6 @@ import attrs
 import pytest
 
 from kvspec.models.explicit import compile_instance, explore
-
 from kvspec.spec.examples import peer
 from kvspec.spec.language import Const, System, Variant
 from kvspec.spec.language.expr import TRUE, select_variant
@@ -26,10 +25,14 @@ def with_variants(action, number):
     guards, assignments = [], []
     for guard in action.guards:
         number[0] += 1
-        guards.append(attrs.evolve(guard, condition=Variant(TRUE.type, number[0], guard.condition, TRUE)))
+        guards.append(
+            attrs.evolve(guard, condition=Variant(TRUE.type, number[0], guard.condition, TRUE))
+        )
     for done in action.assignments:
         kind = done.variable.type
-        other = {"natural": 1, "enum": kind.members and kind.members[-1], "bool": True}.get(kind.kind)
+        other = {"natural": 1, "enum": kind.members and kind.members[-1], "bool": True}.get(
+            kind.kind
+        )
         number[0] += 1
         altered = Variant(kind, number[0], done.value, Const(kind, other))
         assignments.append(attrs.evolve(done, value=altered))
