@@ -22,7 +22,7 @@ import z3
 
 from kvspec.models.concrete import Event, Machine, State
 from kvspec.models.concrete import Outcome as ConcreteOutcome
-from kvspec.models.symbolic.domain import Term
+from kvspec.models.symbolic.domain import Term, Unbounded
 from kvspec.models.symbolic.evaluate import Initial
 from kvspec.models.symbolic.world import Call, Outcome, World, outcomes, reads
 from kvspec.spec.language import (
@@ -30,12 +30,14 @@ from kvspec.spec.language import (
     Assignment,
     Const,
     Expr,
+    Fired,
     Op,
     Properties,
     Property,
     Read,
     Symbol,
     System,
+    walk,
 )
 
 PROVE, WITNESS = "unsat", "sat"
@@ -102,8 +104,9 @@ def obligations(system: System, properties: Properties) -> Iterator[Obligation]:
         for outcome in steps:
             yield _inductive(claim, outcome)
     for claim in properties.of_kind("step"):
+        still = stutter_keeps(system, claim)
         for outcome in steps:
-            yield _step(claim, outcome)
+            yield _step(claim, outcome, "frame" if still and is_stutter(claim, outcome) else None)
     for outcome in steps:
         for done in outcome.assignments:
             if done.variable.type.kind == "natural":
@@ -138,12 +141,31 @@ def _inductive(claim: Property, outcome: Outcome) -> Obligation:
     return Obligation(name, "inductive", PROVE, build, claim, outcome, settled)
 
 
-def _step(claim: Property, outcome: Outcome) -> Obligation:
+def _step(claim: Property, outcome: Outcome, settled: str | None) -> Obligation:
     def build(world: World) -> Query:
         taken = world.take(outcome)
         return Query([*taken.enabled, z3.Not(taken.claim(claim.body))], taken.call)
 
-    return Obligation(f"step:{claim.name}:{outcome.name}", "step", PROVE, build, claim, outcome)
+    name = f"step:{claim.name}:{outcome.name}"
+    return Obligation(name, "step", PROVE, build, claim, outcome, settled)
+
+
+def is_stutter(claim: Property, outcome: Outcome) -> bool:
+    """The step property cannot tell the transition from one that changes nothing."""
+    for node in walk(claim.body):
+        if isinstance(node, Fired) and (node.action, node.refusal) == (
+            outcome.action.name,
+            outcome.code,
+        ):
+            return False
+    return not outcome.writes & reads(claim.body)
+
+
+def stutter_keeps(system: System, claim: Property) -> bool:
+    """The step property is true of every step that changes nothing, by its form alone."""
+    world = World(system, Unbounded())
+    scope = attrs.evolve(world.scope(), after=world.before, fired={})
+    return bool(z3.is_true(z3.simplify(scope.value(claim.body))))
 
 
 def _natural(done: Assignment, outcome: Outcome) -> Obligation:

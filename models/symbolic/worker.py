@@ -8,6 +8,7 @@ stopped when a solver does not keep to its time limit, and a crash takes nothing
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from typing import Any
@@ -60,7 +61,9 @@ def _cvc5_once(text: str, seconds: float, options: dict[str, str]) -> tuple[str,
     for name, value in options.items():
         solver.setOption(name, value)
     parser = cvc5.InputParser(solver)
-    parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, text, "obligation")
+    # cvc5 makes an answer other than the expected one an error; here it is to give its own answer.
+    blind = re.sub(r"\(set-info :status \w+\)", "", text)
+    parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, blind, "obligation")
     symbols = parser.getSymbolManager()
     answers: list[str] = []
     try:
