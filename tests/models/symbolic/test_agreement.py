@@ -123,6 +123,14 @@ def everything() -> tuple[Any, Properties]:
             ),
         )
 
+    def has_another(x: Any) -> Any:
+        return exists(Node, lambda n: link[n] != x)
+
+    @properties.invariant
+    def an_inner_name_is_not_an_outer_one() -> Any:
+        """Some node does not link to n, where the helper calls that node n as well."""
+        return forall(Node, lambda n: has_another(n))  # noqa: PLW0108 - the name is the point
+
     @properties.step
     def steps_are_told_apart() -> Any:
         """A step property with every kind of reference to the step."""
