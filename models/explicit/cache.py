@@ -39,16 +39,23 @@ def folder() -> Path:
     return _temporary()
 
 
+_alive: list[tuple[Any, bytes]] = []
+
+
 class Compiled:
     """A compiled function; called with integers and arrays of int64. It runs without the GIL."""
 
     def __init__(self, name: str, kinds: tuple[bool, ...], code: bytes) -> None:
         self.kinds = kinds
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
         prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *([ctypes.c_int64] * len(kinds)))
-        self._call = prototype(self._engine.get_function_address(name))
+        self._call = prototype(engine.get_function_address(name))
+        # The code stays for the life of the process: LLVM does not survive taking an engine down
+        # whose object file was added from outside.
+        engine.detach()
+        _alive.append((engine, code))
 
     def __call__(self, *args: Any) -> int:
         """Call it; an array is passed as its address, so it must be contiguous."""

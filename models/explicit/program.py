@@ -126,12 +126,12 @@ class Program:
     @cached_property
     def expand_fast(self) -> Callable[..., int]:
         """Successors and counts."""
-        return load(self._expander(full=False))
+        return load(self.source(full=False))
 
     @cached_property
     def expand_full(self) -> Callable[..., int]:
         """Successors, counts, refusals, sources and events."""
-        return load(self._expander(full=True))
+        return load(self.source(full=True))
 
     @cached_property
     def check_fast(self) -> Callable[..., int] | None:
@@ -201,7 +201,8 @@ class Program:
         action = self.instance.system.action(event.action)
         return event, action.guards[guard - 1].code.name
 
-    def _expander(self, *, full: bool) -> str:
+    def source(self, *, full: bool) -> str:
+        """The generated source of `expand`, to be read."""
         return Expander(
             self.layout, self.tally, self.claims("step"), full=full, unroll=self.unroll
         ).source()

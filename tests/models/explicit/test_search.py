@@ -1,5 +1,7 @@
 """What a search finds, when it stops, and what it says of a run that is cut short."""
 
+from itertools import pairwise
+
 import attrs
 import numpy as np
 import pytest
@@ -29,7 +31,7 @@ def replay(instance, trace):
     """Every step of a trace is a transition of the concrete machine."""
     machine = Machine(instance)
     assert trace[0].state in machine.initial_states()
-    for before, step in zip(trace, trace[1:], strict=False):
+    for before, step in pairwise(trace):
         assert machine.within_limits(before.state, step.event)
         outcome = machine.step(before.state, step.event)
         assert (outcome.kind, outcome.state) == (step.outcome, step.state)
@@ -163,9 +165,8 @@ def test_cut_steps_give_unknown():
 def test_progress_is_told():
     """The callback is given counts that grow."""
     told = []
-    search_limits = peer.ROWS["2,2,2,3,2"]
-    compile_instance(search_limits).explore(progress=told.append, threads=1)
-    assert all(one.states <= two.states for one, two in zip(told, told[1:], strict=False))
+    compile_instance(peer.ROWS["2,2,2,3,2"]).explore(progress=told.append, threads=1)
+    assert all(one.states <= two.states for one, two in pairwise(told))
 
 
 def test_several_words_give_the_same_counts():
