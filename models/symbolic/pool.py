@@ -15,7 +15,7 @@ import attrs
 
 from kvspec.models.symbolic.worker import answer_request, main
 
-GRACE = 5.0
+GRACE = 20.0
 """Seconds that a solver may overrun its own limit, start-up included, before it is stopped."""
 
 
@@ -66,13 +66,13 @@ class SolverProcess:
 
     def stop(self) -> None:
         """End the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            for pipe in (self._process.stdin, self._process.stdout):
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
                     pipe.close()
-            self._process = None
 
 
 class SolverPool:
@@ -117,6 +117,9 @@ class SolverPool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if kind is not None:  # nobody waits for the answers any more
+            for process in self._all:
+                process.stop()
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
         for process in self._all:

@@ -115,9 +115,13 @@ class Prover:
         start = time.perf_counter()
         with SolverPool(workers) as pool:
             asked: dict[str, Future[Answer]] = {}
+            answered: list[Future[Answer]] = []
             for each in chosen if workers else ():
                 if each.settled is None and each.expect != WITNESS:
                     asked[each.name] = self._ask(pool, each, self.first_try)
+                    asked[each.name].add_done_callback(answered.append)
+                    if progress is not None:
+                        progress(len(answered), len(chosen), each.name)
             items: list[Item] = []
             for each in chosen:
                 if each.settled is not None:
@@ -128,7 +132,7 @@ class Prover:
                     first = asked.get(each.name) or self._ask(pool, each, self.first_try)
                     items.append(self._proof(pool, each, first.result()))
                 if progress is not None:
-                    progress(len(items), len(chosen), each.name)
+                    progress(max(len(items), len(answered)), len(chosen), each.name)
                 if until_failed and items[-1].verdict == FAILED:
                     break
         seconds = time.perf_counter() - start
