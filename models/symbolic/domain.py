@@ -106,7 +106,10 @@ class Domain(ABC):
 
 
 class Unbounded(Domain):
-    """Any number of members and all naturals: what is shown here holds of every instance."""
+    """Any number of members, at least one of each sort, and all naturals.
+
+    What is shown here holds of every instance that has a member of each open sort.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -204,12 +207,6 @@ class Ground(Domain):
         self, sizes: Mapping[str, int], bounds: Mapping[str, int] | int, depth: int
     ) -> None:
         super().__init__()
-        for name, size in sizes.items():
-            if size < 1:
-                raise ValueError(
-                    f"{name} has {size} members: here every open sort has at least one, as `the(none)` "
-                    "is a member; search such an instance with the explicit engine"
-                )
         self.sizes = dict(sizes)
         self.bounds = bounds
         largest = bounds if isinstance(bounds, int) else max(bounds.values(), default=0)
@@ -256,6 +253,8 @@ class Ground(Domain):
         counts = [self.count(kind) for kind in domain]
 
         def read(index: tuple[Term, ...], fixed: tuple[int, ...] = ()) -> Term:
+            if 0 in counts:  # there is no such index, so any value will do
+                return z3.Const(f"{name}[]", self.sort(to))
             if len(fixed) == len(counts):
                 return cells[fixed]
             part = index[len(fixed)]

@@ -44,7 +44,7 @@ def prove(
     progress: Progress | None = None,
     reach: Reach | None = None,
 ) -> ProofReport:
-    """The verdict on every obligation of a system.
+    """The verdict on every obligation of a system, for at least one member of every open sort.
 
     only: names of obligations, with `*` for anything. workers: solver processes; 0 solves in this
     one. reach: says whether a search reached a counterexample's first state. Same input, same

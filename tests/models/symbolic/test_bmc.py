@@ -73,3 +73,15 @@ def test_a_claim_of_another_kind_is_refused() -> None:
     """Progress is no property of runs up to a depth."""
     with pytest.raises(ValueError, match="takes invariants"):
         bmc(peer.ROWS["1,1,1,2,2"], peer.properties["every_begun_append_ends"], 3)
+
+
+def test_an_instance_may_lack_members_of_a_sort() -> None:
+    """Without appends nothing is published; without layers, nothing has to be staged."""
+    witness = peer.properties["reaches_a_publication"]
+    sizes = peer.ROWS["1,1,1,2,2"].sizes
+    no_append = attrs.evolve(peer.ROWS["1,1,1,2,2"], sizes={**sizes, "Txn": 0})
+    assert bmc(no_append, witness, 6).verdict == "unknown"
+    no_layer = attrs.evolve(peer.ROWS["1,1,1,2,2"], sizes={**sizes, "Layer": 0})
+    assert bmc(no_layer, witness, 6).depth == 3
+    no_handle = attrs.evolve(peer.ROWS["1,1,1,2,2"], sizes={**sizes, "Handle": 0})
+    assert bmc(no_handle, witness, 6).verdict == "unknown"
