@@ -2,8 +2,8 @@
 
 Every instance is compiled once with all mutants inside. A mutant is explored on each instance in turn, on
 later ones only as deep as would give a shorter trace; what is kept is the shortest over all of them, since
-the search is breadth first. What no instance kills is given to the symbolic engine: if it has the same steps as
-the specification wherever the invariants hold, it is equivalent. What is left has survived, and the
+the search is breadth first. What no instance kills is given to the symbolic engine: if it has the same steps
+as the specification wherever the invariants hold, it is equivalent. What is left has survived, and the
 claims lack something.
 """
 

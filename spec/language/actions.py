@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from kvspec.spec.language.errors import DefinitionError, caller
+from kvspec.spec.language.errors import DefinitionError, caller, listing
 from kvspec.spec.language.expr import (
     Expr,
     Fired,
@@ -23,6 +23,7 @@ from kvspec.spec.language.expr import (
     Symbol,
     boolean,
     coerce,
+    free_symbols,
     walk,
 )
 from kvspec.spec.language.sorts import map_types, type_of
@@ -145,8 +146,10 @@ class Step:
             )
         binder = Symbol(kind, f"{kind.name.lower()}_{len(self._binders)}", "bound")
         self._binders.append(binder)
-        yield binder
-        self._binders.pop()
+        try:
+            yield binder
+        finally:  # also when the loop is left by break
+            self._binders.pop()
 
     def _add(
         self, record: list[Assignment], target: Any, value: object, binders: tuple[Symbol, ...]
@@ -195,6 +198,7 @@ def record_action(
     for parameter in parameters:
         if isinstance(parameter, Symbol) and parameter.type.kind == "natural":
             _check_bounded(action, parameter)
+    _check_names(action)
     for expr in expressions(action):
         for node in walk(expr):
             if isinstance(node, Fired) or (isinstance(node, Read) and node.primed):
@@ -216,6 +220,29 @@ def expressions(action: Action) -> Iterator[Expr]:
             yield from (*done.index, done.value)
     for done in action.assignments:
         yield from (*done.index, done.value)
+
+
+def _check_names(action: Action) -> None:
+    """Every name in an action is a parameter of its own, or a member of the every() it stands in."""
+    assignments = [*action.assignments, *(d for g in action.guards for d in g.refusal)]
+    inside: list[tuple[Expr, tuple[Symbol, ...]]] = [(g.condition, ()) for g in action.guards]
+    inside += [(e, done.binders) for done in assignments for e in (*done.index, done.value)]
+    known = [parameter.name for parameter in action.parameters]
+    for expr, binders in inside:
+        for found in free_symbols(expr):
+            if not any(found is symbol for symbol in (*action.parameters, *binders)):
+                raise DefinitionError(
+                    f"{action.name} uses {found!r} in `{expr!r}`, which is neither a parameter "
+                    f"({listing(known)}) nor a member of the every() it stands in"
+                )
+    for done in assignments:
+        for binder in done.binders:
+            if binder.name in known:
+                raise DefinitionError(
+                    f"{action.name} has a parameter {binder.name}, which every() needs for the "
+                    f"members of {binder.type}: choose another name",
+                    action.place,
+                )
 
 
 def _parameters(
@@ -242,14 +269,39 @@ def _conjuncts(expr: Expr) -> Iterator[Expr]:
         yield expr
 
 
+def _grows(expr: Expr, parameter: Symbol) -> bool:
+    """Whether the sum or difference grows with the parameter."""
+    if isinstance(expr, Op) and expr.op == "add":
+        return any(_grows(arg, parameter) for arg in expr.args)
+    if isinstance(expr, Op) and expr.op == "sub":
+        return _grows(expr.args[0], parameter) or _shrinks(expr.args[1], parameter)
+    return expr is parameter
+
+
+def _shrinks(expr: Expr, parameter: Symbol) -> bool:
+    """Whether the sum or difference shrinks as the parameter grows."""
+    if isinstance(expr, Op) and expr.op == "add":
+        return any(_shrinks(arg, parameter) for arg in expr.args)
+    if isinstance(expr, Op) and expr.op == "sub":
+        return _shrinks(expr.args[0], parameter) or _grows(expr.args[1], parameter)
+    return False
+
+
+def _bounds(part: Expr, parameter: Symbol) -> bool:
+    """Whether the comparison leaves the parameter finitely many values."""
+    if not isinstance(part, Op) or part.op not in ("eq", "le", "lt"):
+        return False
+    less, more = part.args
+    if _grows(less, parameter) or _shrinks(more, parameter):
+        return True
+    return part.op == "eq" and (_shrinks(less, parameter) or _grows(more, parameter))
+
+
 def _check_bounded(action: Action, parameter: Symbol) -> None:
     """A natural parameter must be bounded above by a guard, or no instance could list its values."""
     for guard in action.guards:
-        for part in _conjuncts(guard.condition):
-            if isinstance(part, Op) and part.op in ("eq", "le", "lt"):
-                sides = part.args if part.op == "eq" else part.args[:1]
-                if any(node is parameter for side in sides for node in walk(side)):
-                    return
+        if any(_bounds(part, parameter) for part in _conjuncts(guard.condition)):
+            return
     raise DefinitionError(
         f"{action.name}: parameter {parameter.name} of {parameter.type} has no upper bound: add a "
         f"guard such as `{parameter.name} <= ...` or `{parameter.name} == ...`",

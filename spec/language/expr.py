@@ -148,6 +148,21 @@ class MapSymbol:
         _expect(argument, self.domain, f"the argument of {self.name}")
         return Apply(self.codomain, self, argument)
 
+    def __bool__(self) -> NoReturn:
+        raise DefinitionError(
+            f"the map {self.name} was used as a Python truth value: apply it, {self.name}[...]"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, MapSymbol):
+            return self is other
+        raise DefinitionError(
+            f"the map {self.name} was compared with {other!r}: compare its values, {self.name}[...]"
+        )
+
+    def __hash__(self) -> int:
+        return id(self)
+
     def __repr__(self) -> str:
         return self.name
 
@@ -323,9 +338,56 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     return change(expr)
 
 
+def free_symbols(expr: Expr, inner: tuple[Symbol, ...] = ()) -> Iterator[Symbol | MapSymbol]:
+    """The parameters and bound members, by identity, that no quantifier of the expression binds."""
+    if isinstance(expr, Symbol) and expr.role in ("parameter", "bound"):
+        if not any(expr is symbol for symbol in inner):
+            yield expr
+    elif isinstance(expr, Apply | Bijective):
+        yield expr.function
+    if isinstance(expr, Quantifier):
+        inner += expr.bound
+    for child in children(expr):
+        yield from free_symbols(child, inner)
+
+
+def quantifier(kind: str, bound: tuple[Symbol, ...], body: Expr) -> Quantifier:
+    """`for all` or `for some`; a bound name that means something else within the body gets another.
+
+    Engines may look members up by name, so `forall(H, lambda c: is_alone(c))` must not bind twice
+    what `is_alone` calls c as well.
+    """
+    taken = {found.name for found in free_symbols(body, bound)}
+    taken |= {
+        node.name
+        for node in walk(body)
+        if isinstance(node, Symbol) and node.role in ("constant", "top")
+    }
+    renamed: dict[Expr, Expr] = {}
+    fresh: list[Symbol] = []
+    for symbol in bound:
+        name, number = symbol.name, 0
+        while name in taken:
+            number += 1
+            name = f"{symbol.name}_{number}"
+        taken.add(name)
+        fresh.append(symbol if name == symbol.name else Symbol(symbol.type, name, symbol.role))
+        if fresh[-1] is not symbol:
+            renamed[symbol] = fresh[-1]
+    if renamed:
+        body = rewrite(body, lambda node: renamed.get(node, node))
+    return Quantifier(BOOL, kind, tuple(fresh), body)
+
+
 def substitute(expr: Expr, values: dict[Expr, Expr]) -> Expr:
-    """The expression with symbols (by identity) replaced."""
-    return rewrite(expr, lambda node: values.get(node, node))
+    """The expression with free symbols (by identity) replaced; no quantifier catches what comes in."""
+
+    def change(node: Expr) -> Expr:
+        if isinstance(node, Quantifier):
+            return quantifier(node.kind, node.bound, node.body)
+        return values.get(node, node)
+
+    return rewrite(expr, change)
 
 
 def select_variant(expr: Expr, number: int) -> Expr:

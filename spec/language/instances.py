@@ -14,8 +14,18 @@ from typing import Any
 import attrs
 
 from kvspec.spec.language.actions import Action
-from kvspec.spec.language.errors import DefinitionError, caller, listing
-from kvspec.spec.language.expr import Expr, Read, Symbol, Type, boolean, coerce, same, walk
+from kvspec.spec.language.errors import DefinitionError, listing
+from kvspec.spec.language.expr import (
+    Expr,
+    Read,
+    Symbol,
+    Type,
+    boolean,
+    coerce,
+    free_symbols,
+    same,
+    walk,
+)
 from kvspec.spec.language.modules import System
 from kvspec.spec.language.sorts import type_of
 from kvspec.spec.language.variables import Variable
@@ -71,7 +81,8 @@ class Instance:
 
     sizes: members of each open sort, by name. bounds: largest value of each sort of naturals.
     constants: values. initial: variables pinned to one value at all indices, for those that start
-    anywhere. expected: the counts that a complete search must give.
+    anywhere. expected: the counts that a complete search must give. slow: it takes minutes, and runs over
+    all instances of a system leave it out unless it is asked for by name.
     """
 
     name: str
@@ -83,6 +94,7 @@ class Instance:
     initial: dict[str, Expr]
     expected: Counts | None
     doc: str
+    slow: bool = False
 
     def members(self, kind: Type) -> int:
         """How many values a type has in this instance (an option one more than its sort)."""
@@ -115,6 +127,7 @@ def instance(
     initial: Mapping[Variable, object] | None = None,
     expected: Counts | None = None,
     doc: str = "",
+    slow: bool = False,
 ) -> Instance:
     """A checked instance; `sizes` maps sort classes to a number of members or a largest value."""
     known = system.sorts()
@@ -124,8 +137,11 @@ def instance(
             raise DefinitionError(
                 f"instance {name} sizes {sort_name}, no sort of {system.name}: it has {listing(known)}"
             )
-        if value < 0:
-            raise DefinitionError(f"instance {name}: the size of {sort_name} is {value}, below 0")
+        if known[sort_name].kind == "enum":
+            raise DefinitionError(
+                f"instance {name} sizes {sort_name}, an enumeration: its members are listed already"
+            )
+        _check_number(f"instance {name}: the size of {sort_name}", value)
     needed = {n: kind for n, kind in known.items() if kind.kind in ("open", "natural")}
     missing = [n for n in needed if n not in given]
     if missing:
@@ -138,6 +154,14 @@ def instance(
             f"instance {name} fixes the constants {listing(fixed)}; {system.name} has "
             f"{listing(system.constants)}"
         )
+    for constant, value in fixed.items():
+        _check_number(f"instance {name}: the constant {constant}", value)
+    for variable in initial or {}:
+        if system.variables.get(variable.name) is not variable:
+            raise DefinitionError(
+                f"instance {name} pins {variable}, no variable of {system.name}: it has "
+                f"{listing(system.variables)}"
+            )
     for restriction in limits:
         _check_limit(name, system, restriction)
     pinned = {
@@ -154,18 +178,36 @@ def instance(
         pinned,
         expected,
         doc,
+        slow,
     )
 
 
+def _check_number(what: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise DefinitionError(f"{what} is {value!r}: give a whole number")
+    if value < 0:
+        raise DefinitionError(f"{what} is {value}, below 0")
+
+
 def _check_limit(name: str, system: System, restriction: Limit) -> None:
-    if restriction.action.name not in system.actions:
+    if system.actions.get(restriction.action.name) is not restriction.action:
         raise DefinitionError(
-            f"instance {name} limits {restriction.action.name}, no action of {system.name}",
-            caller(),
+            f"instance {name} limits {restriction.action.name}, no action of {system.name}: it has "
+            f"{listing(system.actions)}"
         )
     for node in walk(restriction.condition):
-        if isinstance(node, Read) and node.variable.name not in system.variables:
-            raise DefinitionError(f"instance {name}: a limit reads {node.variable}", caller())
+        if isinstance(node, Read) and (
+            node.primed or system.variables.get(node.variable.name) is not node.variable
+        ):
+            raise DefinitionError(
+                f"instance {name}: a limit reads {node!r}, no variable of {system.name} before the step"
+            )
+    for found in free_symbols(restriction.condition):
+        if not any(found is parameter for parameter in restriction.action.parameters):
+            raise DefinitionError(
+                f"instance {name}: a limit on {restriction.action.name} uses {found!r}, which is none "
+                "of its parameters"
+            )
 
 
 def tops(expr: Expr) -> list[Symbol]:

@@ -60,6 +60,8 @@ class Module:
             raise DefinitionError(f"constant {name} is of {kind}: constants are naturals")
         if not meaning.strip():
             raise DefinitionError(f"constant {name} has no meaning: give one line")
+        if name in self.constants:
+            raise DefinitionError(f"a constant {name} exists already: choose another name")
         self.constants[name] = Symbol(kind, name, "constant")
         return self.constants[name]
 
@@ -75,8 +77,19 @@ class Module:
         if action.name in self.actions:
             raise DefinitionError(f"module {self.name} has two actions {action.name}", action.place)
         readable = list(self._readable())
+        constants = [c for module in self._known() for c in module.constants.values()]
         for expr in expressions(action):
             for node in walk(expr):
+                if (
+                    isinstance(node, Symbol)
+                    and node.role == "constant"
+                    and not any(node is known for known in constants)
+                ):
+                    raise DefinitionError(
+                        f"{action.name} uses the constant {node!r}, which neither {self.name} nor a "
+                        f"module it uses declares: share() it; it knows {listing(constants)}",
+                        action.place,
+                    )
                 if isinstance(node, Read) and not any(node.variable is v for v in readable):
                     raise DefinitionError(
                         f"{action.name} reads {node.variable}, a variable of module "
@@ -88,14 +101,18 @@ class Module:
         return action
 
     def _readable(self) -> Iterator[Variable]:
-        yield from self.variables.values()
+        for module in self._known():
+            yield from module.variables.values()
+
+    def _known(self) -> Iterator[Module]:
+        """This module and those that it uses, also through others."""
         seen: set[int] = set()
-        stack = list(self.uses)
+        stack = [self]
         while stack:
             module = stack.pop()
             if id(module) not in seen:
                 seen.add(id(module))
-                yield from module.variables.values()
+                yield module
                 stack.extend(module.uses)
 
     def _refuse_write(self, variable: Variable) -> str | None:
@@ -139,32 +156,42 @@ class System:
             variables.update(module.variables)
             constants.update(module.constants)
             actions.update(module.actions)
-        return System(name, doc, variables, constants, actions, modules)
+        made = System(name, doc, variables, constants, actions, modules)
+        made._check_sorts()
+        return made
+
+    def _check_sorts(self) -> None:
+        """Sorts are told apart by name, so that one name must not be given to two kinds of them."""
+        seen: dict[str, Type] = {}
+        for kind in self._types():
+            if seen.setdefault(kind.name, kind) != kind:
+                raise DefinitionError(
+                    f"system {self.name}: the name {kind.name} is given to two sorts, one "
+                    f"{seen[kind.name].kind} and one {kind.kind}: rename one"
+                )
 
     def sorts(self) -> dict[str, Type]:
         """Every open sort, enumeration and sort of naturals that the system speaks of, by name."""
         found: dict[str, Type] = {}
+        for kind in self._types():
+            found.setdefault(kind.name, kind)
+        return found
 
-        def note(kind: Type) -> None:
-            if kind.of is not None:
-                note(kind.of)
-            elif kind.kind != "bool":
-                found.setdefault(kind.name, kind)
-
+    def _types(self) -> Iterator[Type]:
+        """The type of everything declared but for truth values; for an option that of its members."""
+        listed: list[Type] = []
         for variable in self.variables.values():
-            for kind in (*variable.domain, variable.type):
-                note(kind)
-        for symbol in self.constants.values():
-            note(symbol.type)
+            listed.extend((*variable.domain, variable.type))
+        listed.extend(symbol.type for symbol in self.constants.values())
         for action in self.actions.values():
             for parameter in action.parameters:
-                for kind in (
-                    (parameter.domain, parameter.codomain)
-                    if isinstance(parameter, MapSymbol)
-                    else (parameter.type,)
-                ):
-                    note(kind)
-        return found
+                if isinstance(parameter, MapSymbol):
+                    listed.extend((parameter.domain, parameter.codomain))
+                else:
+                    listed.append(parameter.type)
+        for kind in listed:
+            if kind.kind != "bool":
+                yield kind.of or kind
 
     def action(self, name: str) -> Action:
         """The action of that name, or an error that lists what exists."""

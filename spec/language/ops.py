@@ -11,20 +11,18 @@ from kvspec.spec.language.expr import (
     BOOL,
     FALSE,
     TRUE,
-    Apply,
     Bijective,
     Expr,
     Fired,
     MapSymbol,
     Op,
-    Quantifier,
     Read,
     Symbol,
     boolean,
-    children,
     coerce,
     equal,
     lift,
+    quantifier,
     rewrite,
 )
 from kvspec.spec.language.sorts import type_of
@@ -43,30 +41,8 @@ def _quantify(kind: str, sorts: tuple[Any, ...], body: Callable[..., Expr]) -> E
             raise DefinitionError(
                 f"{kind}() ranges over open sorts and enumerations, found {found}"
             )
-    while True:
-        bound = tuple(Symbol(t, n, "bound") for t, n in zip(types, names, strict=True))
-        formula = boolean(body(*bound), f"the body of {kind}()")
-        captured = _free_names(formula, bound) & set(names)
-        if not captured:
-            return Quantifier(BOOL, kind, bound, formula)
-        names = [f"{name}_" if name in captured else name for name in names]
-
-
-def _free_names(expr: Expr, bound: tuple[Symbol, ...]) -> set[str]:
-    """Names of what an expression refers to from outside, given the symbols that are bound in it.
-
-    A helper that quantifies over `t` may be given an outer symbol that is called `t` as well: engines
-    that look names up would take one for the other, so the inner one is given another name.
-    """
-    match expr:
-        case Symbol(name=name):
-            return set() if any(expr is symbol for symbol in bound) else {name}
-        case Quantifier(bound=inner, body=body):
-            return _free_names(body, (*bound, *inner))
-        case Bijective(function=function):
-            return {function.name}
-    names = {expr.function.name} if isinstance(expr, Apply) else set()
-    return names.union(*(_free_names(child, bound) for child in children(expr)))
+    bound = tuple(Symbol(t, n, "bound") for t, n in zip(types, names, strict=True))
+    return quantifier(kind, bound, boolean(body(*bound), f"the body of {kind}()"))
 
 
 def forall(*sorts_then_body: Any) -> Expr:

@@ -25,6 +25,7 @@ from kvspec.spec.language.expr import (
     Read,
     Symbol,
     boolean,
+    free_symbols,
     walk,
 )
 from kvspec.spec.language.modules import System
@@ -116,10 +117,7 @@ class Properties:
             found = inspect.signature(function, eval_str=True).parameters.values()
             bound = tuple(Symbol(type_of(p.annotation), p.name, "bound") for p in found)
             body, goal = function(*bound)
-            self._add("leads_to", lambda: body, goal, fairness, function)
-            claim = attrs.evolve(self.by_name[function.__name__], bound=bound)
-            self.by_name[claim.name] = claim
-            return claim
+            return self._add("leads_to", lambda: body, goal, fairness, function, bound)
 
         return add
 
@@ -139,6 +137,7 @@ class Properties:
         goal: Expr | None = None,
         fairness: tuple[Fairness, ...] = (),
         named: Callable[..., object] | None = None,
+        bound: tuple[Symbol, ...] = (),
     ) -> Property:
         source = named or function
         name, doc = source.__name__, inspect.getdoc(source)
@@ -151,10 +150,28 @@ class Properties:
         for expr in (body, *(() if goal is None else (boolean(goal, name),))):
             for node in walk(expr):
                 self._check(kind, name, node)
-        self.by_name[name] = Property(kind, name, doc, body, place, goal, fairness)
+            for found in free_symbols(expr):
+                if not any(found is symbol for symbol in bound):
+                    raise DefinitionError(
+                        f"{name} uses {found!r} in `{expr!r}`, which no quantifier of it binds"
+                    )
+        self.by_name[name] = Property(kind, name, doc, body, place, goal, fairness, bound)
         return self.by_name[name]
 
     def _check(self, kind: str, name: str, node: Expr) -> None:
+        if isinstance(node, Symbol) and node.role == "top":
+            raise DefinitionError(
+                f"{name} uses {node!r}: bounds of an instance belong into limits, not claims"
+            )
+        if (
+            isinstance(node, Symbol)
+            and node.role == "constant"
+            and self.system.constants.get(node.name) is not node
+        ):
+            raise DefinitionError(
+                f"{name} uses {node!r}, no constant of system {self.system.name}: it has "
+                f"{listing(self.system.constants)}"
+            )
         if isinstance(node, Read):
             if self.system.variables.get(node.variable.name) is not node.variable:
                 raise DefinitionError(

@@ -66,6 +66,10 @@ class Enum(Sort):
 
     def __init_subclass__(cls) -> None:
         names = tuple(name for name, value in vars(cls).items() if isinstance(value, Const))
+        if not names:
+            raise DefinitionError(
+                f"the enumeration {cls.__name__} has no members: write `NAME = member()` for each"
+            )
         kind = Type("enum", cls.__name__, names)
         for name in names:
             setattr(cls, name, Const(kind, name))

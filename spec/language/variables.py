@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 
 from kvspec.spec.language.errors import DefinitionError, caller
-from kvspec.spec.language.expr import Expr, Read, Symbol, Type, coerce
+from kvspec.spec.language.expr import (
+    Expr,
+    Fired,
+    Read,
+    Symbol,
+    Type,
+    coerce,
+    free_symbols,
+    walk,
+)
 from kvspec.spec.language.sorts import type_of
 
 
@@ -52,6 +61,30 @@ class Variable:
         )
         return Read(self.type, self, coerced)
 
+    def __bool__(self) -> NoReturn:
+        raise DefinitionError(
+            f"the variable {self!r} was used as a Python truth value: take its value at an index, "
+            f"{self.example}, and join formulas by & | ~"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Variable):
+            return self is other
+        raise DefinitionError(
+            f"the variable {self!r} itself was compared with {other!r}: compare its value at an "
+            f"index, {self.example}"
+        )
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    @property
+    def example(self) -> str:
+        """How its value is written."""
+        if not self.domain:
+            return f"{self.name}.value"
+        return f"{self.name}[{', '.join(kind.name.lower() for kind in self.domain)}]"
+
     @property
     def value(self) -> Expr:
         """The value of a variable without a domain."""
@@ -83,6 +116,20 @@ class ErrorCode:
         return self.name
 
 
+def _check_initial(name: str, initial: Expr, binders: tuple[Symbol, ...]) -> None:
+    """An initial value is one of the indices and of constants: there is no state yet to read."""
+    for node in walk(initial):
+        if isinstance(node, Read | Fired) or (isinstance(node, Symbol) and node.role == "top"):
+            raise DefinitionError(
+                f"the initial value of {name} uses {node!r}: use its indices and constants alone, or ANY"
+            )
+    for found in free_symbols(initial):
+        if not any(found is binder for binder in binders):
+            raise DefinitionError(
+                f"the initial value of {name} uses {found!r}, which is none of its indices"
+            )
+
+
 def make_variable(
     name: str, domain: tuple[Any, ...], to: Any, init: Any, module: str, meaning: str
 ) -> Variable:
@@ -105,4 +152,5 @@ def make_variable(
     if not isinstance(init, AnyValue):
         value = init(*binders) if callable(init) and not isinstance(init, Expr) else init
         initial = coerce(value, codomain, f"the initial value of {name}")
+        _check_initial(name, initial, binders)
     return Variable(name, types, codomain, binders, initial, module, meaning, caller())
