@@ -94,10 +94,7 @@ def type_of(sort: Any) -> Type:
         return sort
     if typing.get_origin(sort) is Option:
         (of,) = typing.get_args(sort)
-        inner = type_of(of)
-        if inner.kind != "open":
-            raise DefinitionError(f"Option takes an open sort, found {inner}")
-        return Type("option", f"Option[{inner}]", of=inner)
+        return _option_of(type_of(of))
     if isinstance(sort, type) and sort not in (Sort, Open, Enum):
         if issubclass(sort, Bool):
             return BOOL
@@ -111,6 +108,12 @@ def type_of(sort: Any) -> Type:
         f"found {sort!r} where a sort is expected: a class derived from Open, Natural or Enum, "
         "Bool, or Option[...]"
     )
+
+
+def _option_of(inner: Type) -> Type:
+    if inner.kind != "open":
+        raise DefinitionError(f"Option takes an open sort, found {inner}")
+    return Type("option", f"Option[{inner}]", of=inner)
 
 
 def map_types(sort: Any) -> tuple[Type, Type] | None:
@@ -128,4 +131,4 @@ def map_types(sort: Any) -> tuple[Type, Type] | None:
 
 def none(sort: Any) -> Expr:
     """The none of `Option[sort]`."""
-    return coerce(None, Type("option", f"Option[{type_of(sort)}]", of=type_of(sort)), "none()")
+    return coerce(None, _option_of(type_of(sort)), "none()")

@@ -391,7 +391,7 @@ def test_each_guard_has_its_own_code():
 
 
 def test_guards_keep_the_order_of_failure_classes():
-    """A guard of an earlier class after one of a later class is refused; codes of no class go anywhere (A12)."""
+    """A guard of an earlier class after a later one is refused; one of no class may stand anywhere (A12)."""
 
     def define():
         t = toy()
