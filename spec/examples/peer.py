@@ -317,6 +317,9 @@ def every_begun_append_ends(t: Txn) -> tuple[Expr, Expr]:
     return live, ~live
 
 
+SLOW_STATES = 1_000_000
+
+
 def make_instance(
     handles: int,
     txns: int,
@@ -332,6 +335,7 @@ def make_instance(
         {Handle: handles, Txn: txns, Layer: layers, Length: longest, Generation: generations},
         constants={max_length: longest, max_generation: generations},
         expected=expected,
+        slow=expected is not None and expected.states > SLOW_STATES,
     )
 
 

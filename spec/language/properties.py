@@ -75,7 +75,10 @@ class Property:
         return Quantifier(left.type, "exists", tuple(bound), left) if bound else left
 
     def __repr__(self) -> str:
-        return f"{self.kind} {self.name}: {self.body!r}"
+        names = ", ".join(f"{symbol.name} in {symbol.type}" for symbol in self.bound)
+        bound = f"for all {names}: " if names else ""
+        goal = "" if self.goal is None else f" leads to {self.goal!r}"
+        return f"{self.kind} {self.name}: {bound}{self.body!r}{goal}"
 
 
 class Properties:

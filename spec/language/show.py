@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import attrs
+
 from kvspec.spec.language.actions import Action, Assignment
 from kvspec.spec.language.expr import (
     Apply,
@@ -116,20 +118,46 @@ def show_parameter(parameter: Symbol | MapSymbol) -> str:
     return f"{parameter.name}: {parameter.type}"
 
 
+def _effects(assignments: tuple[Assignment, ...]) -> list[str]:
+    """A line for each assignment; those made for the same members stand together."""
+    lines: list[str] = []
+    binders: tuple[Symbol, ...] = ()
+    for done in assignments:
+        if done.binders and [*map(id, done.binders)] != [*map(id, binders)]:
+            names = ", ".join(f"{b.name} in {b.type}" for b in done.binders)
+            lines.append(f"for all {names}:")
+        binders = done.binders
+        text = show_assignment(attrs.evolve(done, binders=()))
+        lines.append(f"  {text}" if binders else text)
+    return lines
+
+
 def show_action(action: Action) -> str:
-    """The action as on a board: its name, its guards with their codes, what it assigns."""
+    """The action as on a board: its name, its guards with their codes, what it assigns.
+
+    What a refusal assigns stands below its guard, once for guards with the same effect in a row.
+    """
     lines = [f"{action.name}({', '.join(show_parameter(p) for p in action.parameters)})"]
     lines.extend(f"  | {line}" for line in action.doc.splitlines())
     width = max((len(show_expr(guard.condition)) for guard in action.guards), default=0)
     width = min(width, 60)
+    before: list[str] = []
     for position, guard in enumerate(action.guards):
-        effect = "; ".join(show_assignment(done) for done in guard.refusal)
-        text = f"{show_expr(guard.condition):{width}}  else {guard.code.name}"
-        lines.append(
-            f"  {'when' if position == 0 else '    '} {text}{f' and {effect}' if effect else ''}"
+        effects = _effects(guard.refusal)
+        end = (
+            ""
+            if not effects
+            else ", which assigns the same"
+            if effects == before
+            else ", which assigns"
         )
-    for position, done in enumerate(action.assignments):
-        lines.append(f"  {'then' if position == 0 else '    '} {show_assignment(done)}")
+        text = f"{show_expr(guard.condition):{width}}  else {guard.code.name}{end}"
+        lines.append(f"  {'when' if position == 0 else '    '} {text}")
+        if effects != before:
+            lines.extend(f"           {line}" for line in effects)
+        before = effects
+    for position, line in enumerate(_effects(action.assignments)):
+        lines.append(f"  {'then' if position == 0 else '    '} {line}")
     return "\n".join(lines)
 
 
@@ -144,8 +172,7 @@ def show_system(system: System) -> str:
     lines.extend(f"constant {symbol.name}: {symbol.type}" for symbol in system.constants.values())
     lines.append("")
     for variable in system.variables.values():
-        initial = "" if not isinstance(variable.initial, Expr) else f" = {variable.initial!r}"
-        lines.append(f"variable {variable.signature}{initial}  # {variable.meaning}")
+        lines.append(f"variable {variable.signature} = {variable.initial!r}  # {variable.meaning}")
     for action in system.actions.values():
         lines.extend(("", show_action(action)))
     return "\n".join(lines)
