@@ -241,11 +241,10 @@ class Appends:
     def _commit(self, slot: Slot, txn: Txn) -> Receipt:
         """The linearization point: one swap of the slot's entry shows all of it."""
         entry = slot.entry
-        rows = self._install(slot, txn)
         tokens = entry.tokens + txn.tokens
-        newer = evolve(entry, version=entry.version + 1, tokens=tokens, rows=rows)
+        newer = evolve(entry, version=entry.version + 1, tokens=tokens)
         newer = seal(self.tables, slot, newer)
-        slot.entry = newer
+        slot.entry = evolve(newer, rows=self._install(slot, txn, newer))
         self.tables.watch()
         if slot.output is not None:
             slot.output.tokens = tokens
@@ -253,10 +252,10 @@ class Appends:
             self.tables.batch.move(slot.handle, len(tokens))
         return Receipt(newer.version, newer.digest)
 
-    def _install(self, slot: Slot, txn: Txn) -> Snapshot | None:
+    def _install(self, slot: Slot, txn: Txn, newer: Entry) -> Snapshot | None:
         """The layout's snapshot with the staged rows; nothing that a reader looks at has moved yet.
 
-        Only the torn fault moves the slot's entry here, part by part.
+        Only the torn fault moves the slot's entry here: tokens at once, and rows part by part.
         """
         staged, layout = txn.staged, slot.layout
         if staged is None or layout is None or txn.count == 0:
@@ -272,7 +271,7 @@ class Appends:
             snapshot: Snapshot | None = slot.entry.rows
             for snapshot in layout.install_steps(staging):
                 if self.tables.lacks("publish.torn"):
-                    slot.entry = evolve(slot.entry, rows=snapshot)
+                    slot.entry = evolve(newer, rows=snapshot)
                     self.tables.watch()
         finally:
             staging.discard()
