@@ -171,8 +171,10 @@ def show_system(system: System) -> str:
         lines.append(f"sort {kind.name}: {what}")
     lines.extend(f"constant {symbol.name}: {symbol.type}" for symbol in system.constants.values())
     lines.append("")
-    for variable in system.variables.values():
-        lines.append(f"variable {variable.signature} = {variable.initial!r}  # {variable.meaning}")
+    lines.extend(
+        f"variable {variable.signature} = {variable.initial!r}  # {variable.meaning}"
+        for variable in system.variables.values()
+    )
     for action in system.actions.values():
         lines.extend(("", show_action(action)))
     return "\n".join(lines)
