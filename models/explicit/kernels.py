@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 
 _ONE = 0x9E3779B97F4A7C15 - (1 << 64)
 _TWO = 0xD6E8FEB86659FD93 - (1 << 64)
-AHEAD = 12
+AHEAD = 32
 
 
 @intrinsic
@@ -54,14 +54,22 @@ def insert(
 ) -> tuple[int, int]:
     """Insert keys[start:stop]; new ones are written to `out` from `used` on, at most up to `room`.
 
-    Gives the first key that was not looked at, and the new `used`.
+    Gives the first key that was not looked at, and the new `used`. Homes are computed and asked for
+    some keys ahead, so that many cache lines are under way at a time.
     """
     mask = table.shape[0] - 1
+    homes = np.empty(AHEAD, np.int64)
+    for place in range(start, min(stop, start + AHEAD)):
+        slot = home(keys[place], shift, mask)
+        homes[place & (AHEAD - 1)] = slot
+        prefetch(table, slot)  # type: ignore[call-arg]
     for place in range(start, stop):
+        slot = homes[place & (AHEAD - 1)]
         if place + AHEAD < stop:
-            prefetch(table, home(keys[place + AHEAD], shift, mask))  # type: ignore[call-arg]
+            later = home(keys[place + AHEAD], shift, mask)
+            homes[place & (AHEAD - 1)] = later
+            prefetch(table, later)  # type: ignore[call-arg]
         key = keys[place]
-        slot = home(key, shift, mask)
         while True:
             found = table[slot]
             if found == key:
@@ -138,8 +146,17 @@ def insert_wide(
 ) -> tuple[int, int]:
     """As `insert`, for states of several words; places count states."""
     mask = table.shape[0] // words - 1
-    for place in range(start, stop):
+    homes = np.empty(AHEAD, np.int64)
+    for place in range(start, min(stop, start + AHEAD)):
         slot = home_wide(keys, place, words, shift, mask)
+        homes[place & (AHEAD - 1)] = slot
+        prefetch(table, slot * words)  # type: ignore[call-arg]
+    for place in range(start, stop):
+        slot = homes[place & (AHEAD - 1)]
+        if place + AHEAD < stop:
+            later = home_wide(keys, place + AHEAD, words, shift, mask)
+            homes[place & (AHEAD - 1)] = later
+            prefetch(table, later * words)  # type: ignore[call-arg]
         while True:
             if table[slot * words] == 0:
                 if used >= room:
@@ -237,9 +254,15 @@ def partition(states: Any, count: int, words: int, parts: Any, sizes: Any) -> No
     owners = sizes.shape[0]
     room = parts.shape[0] // owners
     sizes[:] = 0
+    if words == 1:
+        for place in range(count):
+            key = states[place]
+            owner = (home(key, 16, 0x7FFF) * owners) >> 15
+            parts[owner * room + sizes[owner]] = key
+            sizes[owner] += key != 0
+        return
     for place in range(count):
-        key = states[place * words]
-        if key == 0:
+        if states[place * words] == 0:
             continue
         owner = (home_wide(states, place, words, 16, 0x7FFF) * owners) >> 15
         at = owner * room + sizes[owner] * words

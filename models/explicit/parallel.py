@@ -7,9 +7,8 @@ and counts are those of one thread. The compiled calls run without the interpret
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from kvspec.models.explicit import kernels
 from kvspec.models.explicit.search import BLOCK, Level, Search
 from kvspec.models.explicit.visited import OutOfRoom, Visited, Words
 
-_PAUSE = 5e-5
 _SLICE = 1 << 16
 
 
@@ -41,8 +39,6 @@ class Team:
         self._share(level)
         with ThreadPoolExecutor(len(self.shards)) as pool:
             while any(shard.level.count for shard in self.shards) and not self.over:
-                for shard in self.shards:
-                    shard.done = False
                 list(pool.map(Shard.do_level, self.shards))
                 if self.over:
                     break
@@ -115,8 +111,8 @@ class Shard(Search):
         self.breaches, self.reached = dict(base.breaches), dict(base.reached)
         self.deadlock = base.deadlock
         self.level = Level([])
-        self.done = False
-        self.inbox: deque[Words] = deque()
+        self.inbox: SimpleQueue[Words | None] = SimpleQueue()
+        self._others = 0
         self._parts = np.empty(threads * self.program.slots * self.words, np.int64)
         self._sizes = np.zeros(threads, np.int64)
 
@@ -152,14 +148,12 @@ class Shard(Search):
             self._level(self.level)
         except OutOfRoom as limit:
             team.reason = str(limit)
-        self.done = True
-        try:
-            while not all(shard.done for shard in team.shards):
-                if not self._drain():
-                    time.sleep(_PAUSE)
-            self._drain()
-        except OutOfRoom as limit:
-            team.reason = str(limit)
+        for shard in team.shards:
+            if shard is not self:
+                shard.inbox.put(None)
+        while self._others < len(team.shards) - 1:
+            self._receive(self.inbox.get())
+        self._others = 0
 
     def _deliver(self, made: int) -> None:
         """Keep own successors, and send the others to their owners."""
@@ -172,17 +166,19 @@ class Shard(Search):
             if shard is self:
                 self._absorb(part, size, self.depth + 1)
             elif size:
-                shard.inbox.append(part.copy())
-        self._drain()
+                shard.inbox.put(part.copy())
+        while not self.inbox.empty():
+            self._receive(self.inbox.get())
 
-    def _drain(self) -> bool:
-        """Insert what has come in; whether there was anything."""
-        some = False
-        while self.inbox:
-            states = self.inbox.popleft()
+    def _receive(self, states: Words | None) -> None:
+        """Insert what another thread sent; None says that it has sent all of its level."""
+        if states is None:
+            self._others += 1
+            return
+        try:
             self._absorb(states, states.shape[0] // self.words, self.depth + 1)
-            some = True
-        return some
+        except OutOfRoom as limit:
+            self.team.reason = str(limit)
 
     def _watch(self, frontier: int) -> None:
         """Limits and progress of the whole team, looked at by the first thread."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import mmap
+import os
+import sys
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +15,47 @@ Words = npt.NDArray[np.int64]
 
 _FULL = 0.85
 _SMALLEST = 1 << 10
+_LARGE = 1 << 22
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
 class OutOfRoom(Exception):  # noqa: N818
     """The visited set would outgrow the memory limit."""
+
+
+class Room:
+    """Words that can become more without moving.
+
+    A large room is a reservation of address space as large as the machine's memory, of which pages
+    are taken as they are touched, huge ones where the system gives them: a table is read all over.
+    """
+
+    def __init__(self, words: int) -> None:
+        self._reserved: Words | None = None
+        self.words = self._make(words)
+
+    def extend(self, words: int) -> None:
+        """Have so many words; those there stay, the others are 0."""
+        old = self.words
+        if self._reserved is not None and words <= self._reserved.shape[0]:
+            self.words = self._reserved[:words]
+            return
+        self.words = self._make(words)
+        self.words[: old.shape[0]] = old
+
+    def _make(self, words: int) -> Words:
+        if 8 * words < _LARGE or sys.platform != "linux":
+            return np.zeros(words, np.int64)
+        whole = max(8 * words, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+        try:
+            area = mmap.mmap(-1, whole // mmap.PAGESIZE * mmap.PAGESIZE, flags=flags)
+            if hasattr(mmap, "MADV_HUGEPAGE"):
+                area.madvise(mmap.MADV_HUGEPAGE)
+        except (OSError, ValueError):
+            return np.zeros(words, np.int64)
+        self._reserved = np.frombuffer(area, np.int64)
+        return self._reserved[:words]
 
 
 class Visited:
@@ -26,17 +65,21 @@ class Visited:
         self.words = words
         self.max_bytes = max_bytes
         self.count = 0
-        size = _SMALLEST
-        while size * _FULL < expected:
-            size *= 2
-        self._smallest = size
-        self._table: Words = np.zeros(size * words, np.int64)
+        self._smallest = _SMALLEST
+        while self._smallest * _FULL < expected:
+            self._smallest *= 2
+        self._room = Room(self._smallest * words)
         self._measure()
 
     @property
     def bytes(self) -> int:
         """Bytes of the table."""
-        return self._table.nbytes
+        return self._room.words.nbytes
+
+    @property
+    def slots(self) -> int:
+        """Slots of the table."""
+        return int(self._room.words.shape[0]) // self.words
 
     def warm(self) -> None:
         """Compile what the set calls."""
@@ -45,28 +88,14 @@ class Visited:
         self._double()
         kernels.partition(nothing, 0, self.words, nothing, np.zeros(1, np.int64))
 
-    @property
-    def slots(self) -> int:
-        """Slots of the table."""
-        return int(self._table.shape[0]) // self.words
-
     def slice(self, low: int, high: int) -> Words:
         """Slots of the table, empty ones included."""
-        return self._table[low * self.words : high * self.words]
+        return self._room.words[low * self.words : high * self.words]
 
     def release(self) -> None:
         """Give up the table."""
-        self._table = np.zeros(_SMALLEST * self.words, np.int64)
+        self._room = Room(_SMALLEST * self.words)
         self._measure()
-
-    def clear(self) -> None:
-        """Forget all states, keeping the first size."""
-        if self._table.shape[0] > self._smallest * self.words:
-            self._table = np.zeros(self._smallest * self.words, np.int64)
-            self._measure()
-        else:
-            self._table.fill(0)
-        self.count = 0
 
     def insert(self, keys: Words, start: int, stop: int, out: Words, used: int) -> tuple[int, int]:
         """Insert keys[start:stop], writing new ones to `out` from `used` on.
@@ -76,13 +105,12 @@ class Visited:
         room = out.shape[0] // self.words
         while True:
             limit = min(room, used + self._limit - self.count)
+            table = self._room.words
             if self.words == 1:
-                found = kernels.insert(
-                    self._table, self._shift, keys, start, stop, out, used, limit
-                )
+                found = kernels.insert(table, self._shift, keys, start, stop, out, used, limit)
             else:
                 found = kernels.insert_wide(
-                    self._table, self.words, self._shift, keys, start, stop, out, used, limit
+                    table, self.words, self._shift, keys, start, stop, out, used, limit
                 )
             start, now = found
             self.count += now - used
@@ -92,22 +120,19 @@ class Visited:
             self._double()
 
     def _measure(self) -> None:
-        size = self._table.shape[0] // self.words
-        self._shift = 64 - (size.bit_length() - 1)
-        self._limit = int(size * _FULL)
+        self._shift = 64 - (self.slots.bit_length() - 1)
+        self._limit = int(self.slots * _FULL)
 
     def _double(self) -> None:
-        if self.max_bytes is not None and 2 * self._table.nbytes > self.max_bytes:
+        size = self.bytes
+        if self.max_bytes is not None and 2 * size > self.max_bytes:
             raise OutOfRoom(
-                f"{self.count:,} states fill a table of {self._table.nbytes:,} bytes, and twice that "
-                f"is more than max_bytes = {self.max_bytes:,}: raise it or choose a smaller instance"
+                f"{self.count:,} states fill a table of {size:,} bytes, and twice that is more than "
+                f"max_bytes = {self.max_bytes:,}: raise it or choose a smaller instance"
             )
-        table: Any = self._table
-        del self._table
-        table.resize(2 * table.shape[0], refcheck=False)
-        self._table = table
+        self._room.extend(2 * self._room.words.shape[0])
         self._measure()
         if self.words == 1:
-            kernels.grow(self._table, self._shift)
+            kernels.grow(self._room.words, self._shift)
         else:
-            kernels.grow_wide(self._table, self.words, self._shift)
+            kernels.grow_wide(self._room.words, self.words, self._shift)
