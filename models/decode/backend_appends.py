@@ -260,7 +260,12 @@ class Appends:
         staged, layout = txn.staged, slot.layout
         if staged is None or layout is None or txn.count == 0:
             return slot.entry.rows
-        parts = {cell: staged.part(cell) for cell in staged.ends}
+        kept = {Part.KEY: "k_rows", Part.VALUE: "v_rows"}
+        parts = {
+            cell: staged.part(cell)
+            for cell in staged.ends
+            if not self.tables.lacks(f"publish.drop-assignment.{kept[cell[1]]}")
+        }
         parts = {cell: rows for cell, rows in parts.items() if rows.shape[2]}
         if not parts:
             return slot.entry.rows

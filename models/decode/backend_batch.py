@@ -37,20 +37,25 @@ class BatchRows:
         need("enter", ready, "HANDLE_TERMINAL", slot.entry.phase)
         need("enter", batch.caches[r] is None, "ROW_TAKEN", f"row{r} carries {batch.caches[r]}")
         need("enter", batch.find(h) < 0, "IN_BATCH", f"handle{h} is in row{batch.find(h)}")
-        batch.caches[r] = h
-        batch.outputs[r] = slot.output
-        batch.samplers[r] = torch.Generator().manual_seed(slot.sampler_seed)
-        batch.ancestry[r] = slot.entry.parent
-        batch.positions[r] = len(slot.entry.tokens)
+        companions = (
+            h,
+            slot.output,
+            torch.Generator().manual_seed(slot.sampler_seed),
+            slot.entry.parent,
+            len(slot.entry.tokens),
+        )
+        for (name, array), value in zip(COMPANIONS.items(), companions, strict=True):
+            if not self.tables.lacks(f"enter.drop-assignment.{name}"):
+                getattr(batch, array)[r] = value
 
     def leave(self, h: int) -> None:
         """Take a request out of the batch and clear its row."""
         batch = self.tables.batch
         row = batch.find(h)
         self.tables.need("leave", row >= 0, "NOT_IN_BATCH", f"no row carries handle{h}")
-        for array in COMPANIONS.values():
+        for name, array in COMPANIONS.items():
             held: list[Any] = getattr(batch, array)
-            if held:
+            if held and not self.tables.lacks(f"leave.drop-assignment.{name}"):
                 held[row] = 0 if array == "positions" else None
 
     def reorder(self, source: tuple[int, ...]) -> None:

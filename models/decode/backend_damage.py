@@ -129,7 +129,8 @@ class Meter:
         batch, where = self.tables.batch, f"row{row}"
         handle, output, sampler = batch.caches[row], batch.outputs[row], batch.samplers[row]
         if handle is None:
-            if output is None and sampler is None and batch.positions[row] == 0:
+            left = (output, sampler, batch.ancestry[row], batch.positions[row] or None)
+            if all(companion is None for companion in left):
                 return []
             return [Damage("order", where, 1.0, f"{where} has companions and no cache handle")]
         found = []
@@ -157,7 +158,10 @@ class Meter:
         return found
 
     def _mixed(self, row: int, handle: int) -> float:
-        """How far the logits of a row's cache are from those of the tokens it carries."""
+        """How far logits from a row's cache are from those of its tokens, as a share of the largest.
+
+        A kernel reads all rows of the cache behind the last of the tokens that the row carries.
+        """
         output = self.tables.batch.outputs[row]
         try:
             view = view_of(self.tables, handle)
@@ -166,7 +170,7 @@ class Meter:
         if output is None or not output.prompt:
             return 1.0
         model, ids = self._model(view), output.prompt + output.tokens
-        cached = model.logits(ids[-1], len(ids) - 1, view.layers())
+        cached = model.logits(ids[-1], len(view.ids) - 1, view.layers())
         return disagreement(cached, model.run(ids).logits)
 
     def _of_pool(self) -> list[Damage]:

@@ -10,9 +10,11 @@ Left out, because a backend has no place for them:
 - `plus-one`, `minus-one`, `next-member`, `negate`, `nobody`, `somebody`: a length is the length of a
   tensor, a phase or a handle the one that was named; there is no number beside them to be off by one.
   Where the mutant says that layers come out unequal, the torn and the layer-local faults do it.
-- `drop-assignment` and `skip-first` of what one object holds: version, digest, phase and tokens of a
-  request are one record that is replaced whole; so are handle, base, key and interval of an append.
-- the same of `discard` and `forget`: the record of an append is emptied whole.
+- `drop-assignment` and `skip-first` of what one object holds: phase, version, ABI, parent and tokens of
+  a request are one record that is replaced whole; so are handle, base, key and interval of an append,
+  and what a client was told. To discard or forget an append empties its record whole.
+- `evict.drop-assignment.filled` and `allocate.drop-assignment.filled`: whether a block is filled is
+  told by what it holds.
 
 Three checks are told by the answer or the free list alone, for leaving them out assigns nothing:
 `evict.drop-guard.BLOCK_EMPTY` (the block stands twice in the free list), `leave.drop-guard.NOT_IN_BATCH`
@@ -64,11 +66,9 @@ _UPDATES: Final[dict[str, str]] = {
     "truncate.drop-assignment.row_position": "truncate leaves the batch row at its old position",
     "truncate.layer-local": "truncate leaves the rows of the first layer as they are",
     "truncate.drop-assignment.version": "truncate makes no new snapshot",
-    "reorder.drop-assignment.row_cache": "reorder moves everything but the cache handle",
-    "reorder.drop-assignment.row_tokens": "reorder moves everything but tokens and output",
-    "reorder.drop-assignment.row_sampler": "reorder moves everything but the sampler's random state",
-    "reorder.drop-assignment.row_ancestry": "reorder moves everything but the ancestry",
-    "reorder.drop-assignment.row_position": "reorder moves everything but the position",
+    "publish.drop-assignment.k_rows": "publish installs the V rows alone",
+    "publish.drop-assignment.v_rows": "publish installs the K rows alone",
+    "allocate.drop-assignment.owner": "a request has no claim on the prefix block that it fills",
     "fork.shared-rows": "a child appends into the memory of its parent",
     "fork.drop-assignment.owner": "a child has no claim on the prefix block that it reads",
     "release.keeps-rows": "release leaves the rows with the handle, for its next request to find",
@@ -79,6 +79,24 @@ _UPDATES: Final[dict[str, str]] = {
 }
 
 
+_COMPANIONS: Final[dict[str, str]] = {
+    "row_cache": "the cache handle",
+    "row_tokens": "tokens and output",
+    "row_sampler": "the sampler's random state",
+    "row_ancestry": "the ancestry",
+    "row_position": "the position",
+}
+
+
+def _companion_faults() -> dict[str, str]:
+    """Each action on batch rows, with one companion left as it was."""
+    return {
+        f"{action}.drop-assignment.{name}": f"{action} leaves {said} of a batch row as it was"
+        for action in ("enter", "leave", "reorder")
+        for name, said in _COMPANIONS.items()
+    }
+
+
 def _guard_faults() -> dict[str, str]:
     return {
         f"{action}.drop-guard.{code}": f"{action} does not check {code}"
@@ -87,7 +105,7 @@ def _guard_faults() -> dict[str, str]:
     }
 
 
-FAULTS: Final[dict[str, str]] = {**_guard_faults(), **_UPDATES}
+FAULTS: Final[dict[str, str]] = {**_guard_faults(), **_companion_faults(), **_UPDATES}
 """Every fault that a backend can be given, by name, with what it does."""
 
 _SAME: Final[dict[str, str]] = {

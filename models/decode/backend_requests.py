@@ -51,7 +51,8 @@ class Requests:
         lineage = slot.begin_life("")
         prompt = prompt_of(lineage)
         tables.pool.fill(b, prompt, tables.models[a])
-        tables.pool.owners[b].add(h)
+        if not tables.lacks("allocate.drop-assignment.owner"):
+            tables.pool.owners[b].add(h)
         if slot.layout is None:
             slot.layout = self._empty_layout()
         entry = Entry(

@@ -58,6 +58,7 @@ def appended(x: int, h: int, p: int, n: int) -> str:
 BORN = "allocate 0 0 0"
 TWO = f"{BORN}; allocate 1 1 1"
 FORKED = f"{BORN}; {appended(0, 0, 0, 1)}; fork 0 01 0; enter 0 0; enter 1 1"
+CHILD = f"{BORN}; {appended(0, 0, 0, 1)}; fork 0 01 1"
 READY = f"{BORN}; {staged(0, 0, 0, 1)}; prepare 0"
 ONE_ROW = f"{BORN}; {appended(0, 0, 0, 1)}"
 REUSED = f"{READY}; finish 0; release 0; allocate 0 1 0"
@@ -304,15 +305,17 @@ UPDATES = (
     Witness("truncate.layer-local", ONE_ROW, "truncate 0 0", None, "layers"),
     Witness("truncate.drop-assignment.version", ONE_ROW, "truncate 0 0", None, "state"),
     *(
-        Witness(f"reorder.drop-assignment.{companion}", FORKED, "reorder 10", None, "order")
-        for companion in (
-            "row_cache",
-            "row_tokens",
-            "row_sampler",
-            "row_ancestry",
-            "row_position",
+        Witness(f"{action}.drop-assignment.{companion}", before, event, None, "order")
+        for action, before, event in (
+            ("enter", CHILD, "enter 0 1"),
+            ("leave", f"{CHILD}; enter 0 1", "leave 1"),
+            ("reorder", FORKED, "reorder 10"),
         )
+        for companion in ("row_cache", "row_tokens", "row_sampler", "row_ancestry", "row_position")
     ),
+    Witness("publish.drop-assignment.k_rows", READY, "publish 0", None, "layers logits"),
+    Witness("publish.drop-assignment.v_rows", READY, "publish 0", None, "layers logits"),
+    Witness("allocate.drop-assignment.owner", BORN, "evict 0", "STILL_OWNED", "owner logits"),
     Witness(
         "fork.shared-rows",
         f"{BORN}; fork 0 01 0; {appended(0, 1, 0, 1)}; {staged(1, 0, 0, 1)}; prepare 1",
@@ -327,7 +330,14 @@ UPDATES = (
         "STILL_OWNED",
         "owner logits",
     ),
-    Witness("release.keeps-rows", f"{ONE_ROW}; finish 0", "release 0", None, "layers"),
+    Witness(
+        "release.keeps-rows",
+        f"{ONE_ROW}; finish 0",
+        "release 0",
+        None,
+        "layers rows",
+        "allocate 0 1 0",
+    ),
     Witness(
         "release.drop-assignment.generation",
         REUSED,
@@ -388,7 +398,7 @@ def test_other_faults_name_mutants_or_explain_themselves() -> None:
     mapped = {name: fault_for(name) for name in mutants}
     assert {fault for fault in mapped.values() if fault} <= FAULTS.keys()
     assert mapped["release.drop-assignment.k_rows"] == "release.keeps-rows"
-    assert mapped["forget.plus-one.start"] is None if "forget.plus-one.start" in mutants else True
+    assert mapped["publish.plus-one.version"] is None
     own = {name for name in FAULTS if ".drop-" in name}
     assert own <= mutants
 
@@ -422,7 +432,8 @@ def test_a_faulty_backend_accepts_and_comes_to_harm(witness: Witness, layout: st
     for event in parsed(witness.before):
         assert backend.perform(event).accepted
         state = MACHINE.step(state, event).state
-    if not (witness.fault.startswith(("release", "fork")) and witness.code):
+    # A wrong update may show before the event that a sound backend refuses because of it.
+    if ".drop-guard." in witness.fault or witness.code is None:
         assert backend.observe() == state
     for event in [*parsed(witness.event), *parsed(witness.after)]:
         reply = backend.perform(event)
@@ -436,7 +447,7 @@ def test_a_faulty_backend_accepts_and_comes_to_harm(witness: Witness, layout: st
         assert backend.observe() != state
     else:
         assert set(witness.shows.split()) <= {harm.kind for harm in damage}, damage
-        assert all(harm.amount > 0 for harm in damage)
+        assert all(harm.amount > 0.001 for harm in damage)
 
 
 def test_rows_are_told_by_whose_they_are() -> None:
