@@ -97,13 +97,12 @@ def _reach(graph: StateGraph, begins: Places, allowed: Flags) -> Flags:
     reached[begins] = True
     edges = allowed[graph.source] & allowed[graph.target]
     source, target = graph.source[edges], graph.target[edges]
-    starts = np.searchsorted(source, np.arange(len(graph) + 1))
-    front = begins
-    while front.size:
-        spans = [target[starts[p] : starts[p + 1]] for p in front.tolist()]
-        following = np.unique(np.concatenate(spans)) if spans else front
-        front = following[~reached[following]]
-        reached[front] = True
+    front = reached.copy()
+    while front.any():
+        following = np.zeros(len(graph), np.bool_)
+        following[target[front[source]]] = True
+        front = following & ~reached
+        reached |= front
     return reached
 
 
