@@ -16,6 +16,21 @@ def torch_absent() -> str | None:
     return TORCH_MISSING if find_spec("torch") is None else None
 
 
-def torch_backend(mutation: str | None = None) -> Backend | None:
-    """The decode backend; with the fault of a mutation, or None if it has no such fault."""
-    raise NotImplementedError
+def backend_name(system: str) -> str | None:
+    """The factory of the cache that speaks of the system, whether torch is there or not."""
+    from kvspec.counterexamples.targets import SOUND
+
+    return SOUND.get(system)
+
+
+def make_backend(system: str, mutation: str | None = None) -> Backend | None:
+    """The cache for a system; with the fault of a mutation, or None if it has no such fault."""
+    from kvspec.counterexamples.targets import sound_backend
+
+    if mutation is None:
+        return sound_backend(system)
+    from kvspec.models.decode.backend import DecodeBackend
+    from kvspec.models.decode.backend_faults import fault_for
+
+    fault = fault_for(mutation)
+    return None if fault is None else DecodeBackend(faults=(fault,))

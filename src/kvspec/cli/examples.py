@@ -22,6 +22,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec prove --only 'step:*:publish'", "some obligations alone"),
         ("kvspec prove peer --smtlib peer-smtlib", "write them as files"),
     ),
+    "mutants": (
+        ("kvspec mutants", "every mutant of the core system"),
+        ("kvspec mutants peer --instance 1,1,1,2,2", "of another one, on one instance"),
+        ("kvspec mutants --only 'publish.drop-guard.*'", "some alone"),
+    ),
+    "test": (
+        ("kvspec test", "the torch cache, on the first instance"),
+        ("kvspec test --profile ci", "always the same run"),
+        ("kvspec test core TINY --backend my.cache:make", "a cache of your own"),
+    ),
     "replay": (
         ("kvspec replay", "the whole library, against all targets"),
         ("kvspec replay publish.drop-guard.STALE_SNAPSHOT", "one trace, step by step"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,17 +10,19 @@ import attrs
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from kvspec.cli.errors import unknown
 from kvspec.cli.lookup import instance_named, system_named
 from kvspec.cli.output import CheckOutput, Flag, check_outputs, check_writable, deliver
 from kvspec.cli.progress import Explored, exploring
 from kvspec.cli.verdicts import HOLDS, UNKNOWN, VIOLATED, Answer, Check
-from kvspec.spec.language import Instance
+from kvspec.spec.language import Instance, Property
 
 if TYPE_CHECKING:
     from kvspec.counterexamples.systems import KnownSystem
     from kvspec.models.explicit import Exploration, Violation
 
 Positive = Annotated[int | None, Parameter(validator=Number(gt=0))]
+LARGEST_GRAPH = 1_000_000
 _CHECKED = ("invariant", "lemma", "step", "leads_to")
 
 
@@ -32,7 +35,9 @@ class Search:
     threads: int | None = None
     max_states: int | None = None
     max_seconds: float | None = None
+    max_graph: int = LARGEST_GRAPH
     stop_at_first: bool = True
+    only: tuple[str, ...] | None = None
 
 
 def explore(
@@ -42,6 +47,8 @@ def explore(
     symmetry: Flag = False,
     max_states: Positive = None,
     max_seconds: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
+    max_graph: Annotated[int, Parameter(validator=Number(gt=0))] = LARGEST_GRAPH,
+    only: Annotated[list[str] | None, Parameter(negative="")] = None,
     coverage: bool | None = None,
     threads: Positive = None,
     all_violations: Flag = False,
@@ -59,6 +66,8 @@ def explore(
         symmetry: search one state for all that differ by a swap of members, such as two handles.
         max_states: stop after so many states.
         max_seconds: stop after so many seconds.
+        max_graph: leads-to claims need the whole graph of states; above this size they are unknown.
+        only: check only claims of this name, with * for anything; may be given again.
         coverage: print how often each action fired and each guard refused; --no-coverage does
             not even count, which is faster.
         threads: use at most so many threads.
@@ -76,13 +85,36 @@ def explore(
         threads=threads,
         max_states=max_states,
         max_seconds=max_seconds,
+        max_graph=max_graph,
         stop_at_first=not all_violations,
+        only=tuple(only) if only else None,
     )
+    need_claims(subject, search)
     with exploring(f"{chosen.system.name}/{chosen.name}") as progress:
         found = run(subject, chosen, search, progress)
     if trace_out is not None and found.violations and found.violations[0].trace:
         write_trace(subject, chosen, found.violations[0], trace_out)
-    return deliver(answer(subject, chosen, found, table=coverage is True), output)
+    return deliver(answer(subject, chosen, found, search.only, table=coverage is True), output)
+
+
+def claims_of(subject: KnownSystem, only: tuple[str, ...] | None) -> list[Property]:
+    """The claims that are checked; what is no claim (an end, say) is always among them."""
+    return [
+        claim
+        for claim in subject.properties().by_name.values()
+        if claim.kind not in _CHECKED
+        or only is None
+        or any(fnmatchcase(claim.name, p) for p in only)
+    ]
+
+
+def need_claims(subject: KnownSystem, search: Search) -> None:
+    """Refuse a pattern that fits no claim."""
+    chosen = [claim for claim in claims_of(subject, search.only) if claim.kind in _CHECKED]
+    if search.only and not chosen:
+        names = [claim.name for claim in subject.properties().of_kind(*_CHECKED)]
+        do = f"kvspec show {subject.name}"
+        raise unknown("claim named", ", ".join(search.only), names, "--only of kvspec explore", do)
 
 
 def run(
@@ -93,28 +125,30 @@ def run(
 
     return search_instance(
         instance,
-        subject.properties().by_name.values(),
+        claims_of(subject, search.only),
         symmetry=search.symmetry,
         coverage=search.coverage,
         threads=search.threads,
         max_states=search.max_states,
         max_seconds=search.max_seconds,
+        max_graph=search.max_graph,
         stop_at_first=search.stop_at_first,
         progress=progress,
     )
 
 
 def answer(
-    subject: KnownSystem, instance: Instance, found: Exploration, *, table: bool = False
+    subject: KnownSystem,
+    instance: Instance,
+    found: Exploration,
+    only: tuple[str, ...] | None = None,
+    *,
+    table: bool = False,
 ) -> Answer:
     """What a search says, for machines and for people."""
-    return Answer(
-        "explore",
-        found.verdict,
-        as_json(instance, found),
-        as_text(subject, instance, found, table=table),
-        checks(subject, instance, found),
-    )
+    listed = checks(subject, instance, found, only)
+    text = as_text(instance, found, listed, table=table)
+    return Answer("explore", found.verdict, as_json(instance, found), text, listed)
 
 
 def as_json(instance: Instance, found: Exploration) -> dict[str, Any]:
@@ -143,7 +177,7 @@ def as_json(instance: Instance, found: Exploration) -> dict[str, Any]:
 
 
 def as_text(
-    subject: KnownSystem, instance: Instance, found: Exploration, *, table: bool = False
+    instance: Instance, found: Exploration, listed: tuple[Check, ...], *, table: bool = False
 ) -> str:
     """Counts, verdict, violations with their traces; the coverage table if asked for."""
     from kvspec.report.coverage import coverage_table
@@ -166,7 +200,7 @@ def as_text(
         lines.extend(("", f"violated {each.property}: {each.message}"))
         if each.trace:
             lines.append(indent(trace_text(instance, each.trace, each.loop)))
-    held = sum(check.verdict == HOLDS for check in checks(subject, instance, found))
+    held = sum(check.verdict == HOLDS for check in listed)
     told = f"{held} claims" if found.verdict == HOLDS else found.reason
     if found.verdict == VIOLATED:
         told = ", ".join(each.property for each in found.violations)
@@ -174,16 +208,24 @@ def as_text(
     return "\n".join(lines)
 
 
-def checks(subject: KnownSystem, instance: Instance, found: Exploration) -> tuple[Check, ...]:
+def checks(
+    subject: KnownSystem,
+    instance: Instance,
+    found: Exploration,
+    only: tuple[str, ...] | None = None,
+) -> tuple[Check, ...]:
     """One check for each claim, and one for each other thing that went wrong."""
     from kvspec.report.steps import trace_text
 
     group = f"explore {found.system}/{found.instance}"
     broken = {each.property: each for each in found.violations}
     result = []
-    for claim in subject.properties().of_kind(*_CHECKED):
-        verdict = UNKNOWN if not found.complete else HOLDS
-        message, detail = ("" if found.complete else found.reason or "the search stopped early"), ""
+    for claim in claims_of(subject, only):
+        if claim.kind not in _CHECKED:
+            continue
+        open_ = not found.complete or (claim.kind == "leads_to" and found.verdict == UNKNOWN)
+        verdict, detail = (UNKNOWN if open_ else HOLDS), ""
+        message = found.reason or "the search stopped early" if open_ else ""
         if claim.name in broken:
             each = broken.pop(claim.name)
             verdict, message = VIOLATED, claim.doc

@@ -15,10 +15,12 @@ from kvspec.cli.errors import UsageError, from_cyclopts
 from kvspec.cli.examples import EXAMPLES, example_text
 from kvspec.cli.explore import explore
 from kvspec.cli.export import export
+from kvspec.cli.mutants import mutants
 from kvspec.cli.prove import prove
 from kvspec.cli.replay import replay
 from kvspec.cli.report import report
 from kvspec.cli.show import show
+from kvspec.cli.test import drive
 from kvspec.cli.verdicts import BROKEN_PIPE, INTERRUPTED, USAGE
 from kvspec.cli.verify import verify
 
@@ -26,16 +28,18 @@ EXIT_CODES = (
     "Exit codes: 0 holds, 1 violated, 2 wrong usage or input, "
     "3 unknown (a run cut short is never 0)."
 )
-COMMANDS: tuple[Callable[..., int], ...] = (
-    verify,
-    explore,
-    prove,
-    replay,
-    show,
-    export,
-    report,
-    bench,
-)
+COMMANDS: dict[str, Callable[..., int]] = {
+    "verify": verify,
+    "explore": explore,
+    "prove": prove,
+    "mutants": mutants,
+    "test": drive,
+    "replay": replay,
+    "show": show,
+    "export": export,
+    "report": report,
+    "bench": bench,
+}
 
 app = App(
     name="kvspec",
@@ -45,10 +49,12 @@ app = App(
     version=kvspec.__version__,
     suppress_keyboard_interrupt=False,
 )
-for _order, _command in enumerate(COMMANDS):
-    _examples = example_text(_command.__name__)
+for _order, (_name, _command) in enumerate(COMMANDS.items()):
     app.command(
-        _command, help_epilogue=f"Examples:\n\n{_examples}\n\n{EXIT_CODES}", sort_key=_order
+        _command,
+        name=_name,
+        help_epilogue=f"Examples:\n\n{example_text(_name)}\n\n{EXIT_CODES}",
+        sort_key=_order,
     )
 
 

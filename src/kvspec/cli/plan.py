@@ -4,27 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvspec.cli.stages import Stage, Tell
+from kvspec.cli.stages import Stage, Tell, unknown_answer
 from kvspec.cli.verdicts import Answer
 
 if TYPE_CHECKING:
     from kvspec.counterexamples.systems import KnownSystem
     from kvspec.models.explicit import Progress
 
-KINDS = ("prove", "explore")
+KINDS = ("prove", "explore", "mutants", "test", "replay")
 _HERE = "kvspec.cli.plan"
 
 
 def plan(subject: KnownSystem, kinds: list[str], jobs: int) -> list[Stage]:
     """The stages of these kinds, those that take longest first."""
-    name = subject.name
+    name, whole = subject.name, subject.name == "core"
+    claims = subject.properties().by_name
+    quick = [one.name for one in subject.instances.values() if not one.slow]
     stages: list[Stage] = []
-    if "prove" in kinds and subject.properties().by_name:
+    if "mutants" in kinds and whole:
+        stages.append(Stage(f"mutants {name}", f"{_HERE}:mutants_stage", (name, quick)))
+    if "prove" in kinds and claims:
         stages.append(Stage(f"prove {name}", f"{_HERE}:prove_stage", (name, max(1, jobs - 1))))
+    if "replay" in kinds and whole:
+        stages.append(Stage("replay library", f"{_HERE}:replay_stage"))
+    if "test" in kinds and whole:
+        stages.append(Stage(f"test {name}/{quick[0]}", f"{_HERE}:test_stage", (name, quick[0])))
     if "explore" in kinds:
         stages.extend(
-            Stage(f"explore {name}/{one}", f"{_HERE}:explore_stage", (name, one))
-            for one in subject.instances
+            Stage(f"explore {name}/{one}", f"{_HERE}:explore_stage", (name, one)) for one in quick
         )
     return stages
 
@@ -52,3 +59,34 @@ def prove_stage(system: str, workers: int, tell: Tell) -> Answer:
 
     subject = system_named(system, "verify")
     return answer(subject, run(subject, Proof(workers=workers), tell))
+
+
+def mutants_stage(system: str, instances: list[str], tell: Tell) -> Answer:
+    """Every mutant of the system."""
+    from kvspec.cli.lookup import system_named
+    from kvspec.cli.mutants import answer, run
+
+    subject = system_named(system, "verify")
+    report = run(subject, instances, None, lambda done, total: tell(done, total, "explorations"))
+    return answer(subject, report)
+
+
+def test_stage(system: str, instance: str, tell: Tell) -> Answer:
+    """The stateful test of the torch cache, always the same run."""
+    from kvspec.cli.backends import backend_name, torch_absent
+    from kvspec.cli.lookup import instance_named, system_named
+    from kvspec.cli.test import Drive, answer, run
+
+    subject = system_named(system, "verify")
+    chosen = instance_named(subject, instance, "verify")
+    name, absent = backend_name(system), torch_absent()
+    if name is None or absent is not None:
+        return unknown_answer("test", absent or f"no cache speaks of {system}")
+    return answer(subject, chosen, name, run(subject, chosen, name, Drive(profile="ci"), tell))
+
+
+def replay_stage(tell: Tell) -> Answer:
+    """Every trace of the library, against the specification, a sound cache and a faulty one."""
+    from kvspec.cli.replay import TARGETS, answer, library, run
+
+    return answer(run(library(), TARGETS, tell), detailed=False, must_run=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from kvspec.cli.backends import torch_absent, torch_backend
+from kvspec.cli.backends import backend_name, make_backend, torch_absent
 from kvspec.cli.errors import UsageError, unknown
 from kvspec.cli.output import CheckOutput, Flag, Output, check_outputs, deliver
 from kvspec.cli.progress import counting
@@ -16,6 +17,7 @@ from kvspec.cli.verdicts import HOLDS, UNKNOWN, VIOLATED, Answer, Check, worst
 if TYPE_CHECKING:
     from kvspec.cli.progress import Counted
     from kvspec.counterexamples.resolve import Resolved
+    from kvspec.counterexamples.results import Replay
 
 Target = Literal["spec", "sound", "faulty", "all"]
 TARGETS = ("spec", "sound", "faulty")
@@ -46,7 +48,7 @@ def replay(
 
     The specification takes every step as told, up to the one that it refuses. The sound cache
     refuses that step with the same code and changes nothing else. The cache with the fault takes
-    it, and the damage is shown in numbers. Anything else is `violated`.
+    it, and what harm can be measured then is shown in numbers. Anything else is `violated`.
 
     Args:
         files: trace files, or names of traces in the library; without any, the whole library.
@@ -70,47 +72,36 @@ def replay(
         )
     targets = TARGETS if target == "all" else (target,)
     with counting("replay") as progress:
-        runs = run(paths, targets, progress, skip_absent=target == "all")
+        runs = run(paths, targets, progress)
     return deliver(answer(runs, detailed=bool(files)), output)
-
-
-def library_folder() -> Path:
-    """The folder of the traces that come with this package."""
-    import kvspec.counterexamples.library as package
-
-    return Path(next(iter(package.__path__)))
 
 
 def library() -> list[Path]:
     """Every trace of the library."""
-    found = sorted(library_folder().glob("*.json"))
+    from kvspec.counterexamples.library import library as listed
+
+    found = listed()
     if not found:
         raise UsageError(
-            "the library has no traces",
-            "no file",
-            "traces",
-            str(library_folder().name),
-            "name a file",
+            "the library has no traces", "no file", "traces", "the library", "name a trace file"
         )
     return found
 
 
 def find_trace(name: str) -> Path:
     """A trace file, or a trace of the library by its name."""
+    from kvspec.counterexamples.errors import UnknownNameError
+    from kvspec.counterexamples.library import library_path
+
     path = Path(name)
     if path.exists() or path.suffix == ".json" or len(path.parts) > 1:
         return path
-    kept = library_folder() / f"{name}.json"
-    if kept.exists():
-        return kept
-    known = [p.stem for p in sorted(library_folder().glob("*.json"))]
-    raise unknown(
-        "trace",
-        name,
-        ["a file", *known],
-        "FILE of kvspec replay",
-        "name a trace file, or a trace of the library",
-    )
+    try:
+        return library_path(name)
+    except UnknownNameError as error:
+        known = ["a file", *error.known]
+        do = "name a trace file, or a trace of the library"
+        raise unknown("trace", name, known, "FILE of kvspec replay", do) from error
 
 
 def read(path: Path) -> Resolved:
@@ -131,24 +122,19 @@ def read(path: Path) -> Resolved:
         ) from error
 
 
-def run(
-    paths: list[Path],
-    targets: tuple[str, ...],
-    progress: Counted | None,
-    *,
-    skip_absent: bool = True,
-) -> list[Run]:
+def run(paths: list[Path], targets: tuple[str, ...], progress: Counted | None) -> list[Run]:
     """Replay every trace against every target that can be had."""
-    traces = [read(path) for path in paths]
     runs: list[Run] = []
-    total = len(traces) * len(targets)
-    for found in traces:
+    done, total = 0, len(paths) * len(targets)
+    for path in paths:
+        found = read(path)
         for target in targets:
             one = run_one(found, target)
-            if one is not None and not (one.skipped and skip_absent and target == "faulty"):
+            if one is not None:
                 runs.append(one)
+            done += 1
             if progress is not None:
-                progress(len(runs), total, found.where)
+                progress(done, total, found.where)
     return runs
 
 
@@ -162,13 +148,14 @@ def run_one(found: Resolved, target: str) -> Run | None:
     start = perf_counter()
     backend: Any = "spec"
     if target != "spec":
-        absent = torch_absent() or _not_core(found)
+        mutation = found.trace.mutation
+        if backend_name(found.trace.system) is None or (target == "faulty" and mutation is None):
+            return None
+        absent = torch_absent()
         if absent is not None:
             return _skipped(found, target, absent)
-        mutation = found.trace.mutation
-        if target == "faulty" and mutation is None:
-            return None
-        backend = torch_backend(mutation.name if mutation and target == "faulty" else None)
+        name = mutation.name if mutation and target == "faulty" else None
+        backend = make_backend(found.trace.system, name)
         if backend is None:
             return None
     try:
@@ -181,17 +168,28 @@ def run_one(found: Resolved, target: str) -> Run | None:
             error.where,
             error.advice,
         ) from error
-    verdict = HOLDS if result.passed else VIOLATED
-    if result.outcome == "not_replayable":
-        verdict = UNKNOWN
+    verdict = judge(result)
     data = {**result.as_json(), "target": target, "verdict": verdict}
     seconds = perf_counter() - start
     return Run(found.where, target, verdict, data, result.show(), result.message, seconds)
 
 
-def _not_core(found: Resolved) -> str | None:
-    system = found.trace.system
-    return None if system == "core" else f"the decode backend speaks of core, and not of {system}"
+def judge(result: Replay) -> str:
+    """The verdict on a replay.
+
+    A cache with a fault that takes the step and shows no harm yet has still shown the fault, if the
+    specification refuses that step or the variable that the mutation alters is altered alike.
+    """
+    if result.outcome == "not_replayable":
+        return UNKNOWN
+    sound, mutation = result.trace.sound, result.trace.mutation
+    if result.outcome != "no_damage" or mutation is None:
+        return HOLDS if result.passed else VIOLATED
+    if sound is not None and sound.outcome == "refused":
+        return HOLDS
+    altered = mutation.name.rpartition(".")[2]
+    missed = [note for note in result.steps[-1].differences if re.match(rf"{altered}\b", note)]
+    return VIOLATED if missed else HOLDS
 
 
 def _skipped(found: Resolved, target: str, reason: str) -> Run:
@@ -207,18 +205,23 @@ def _skipped(found: Resolved, target: str, reason: str) -> Run:
     return Run(found.where, target, UNKNOWN, data, text, reason, skipped=reason)
 
 
-def answer(runs: list[Run], *, detailed: bool = True) -> Answer:
-    """All replays; in full, or as a table with the full text of those that did not pass."""
+def answer(runs: list[Run], *, detailed: bool = True, must_run: bool = False) -> Answer:
+    """All replays; in full, or as a table with the full text of those that did not pass.
+
+    must_run: a replay that could not be run makes the verdict `unknown`; else it is told and no more.
+    """
     from kvspec.report.tables import text_table
 
-    verdict = worst(each.verdict for each in runs)
+    verdict = worst(each.verdict for each in runs if must_run or not each.skipped)
     shown = [each for each in runs if detailed or (each.verdict != HOLDS and not each.skipped)]
     rows = [(each.trace, each.target, each.data["outcome"].replace("_", " ")) for each in runs]
     parts = [each.text for each in shown]
     if len(rows) > 1:
         parts.append(text_table(("trace", "target", "outcome"), rows))
     passed = sum(each.verdict == HOLDS for each in runs)
-    parts.append(f"{verdict}: {passed} of {len(runs)} replays went as told")
+    harmed = sum(each.data["outcome"] == "damage_shown" for each in runs)
+    harm = f"; {harmed} show damage" if harmed else ""
+    parts.append(f"{verdict}: {passed} of {len(runs)} replays went as told{harm}")
     replays = [each.data for each in runs]
     data: dict[str, Any] = {"verdict": verdict, "replays": replays}
     if len(replays) == 1:
@@ -253,7 +256,7 @@ def _converted(paths: list[Path], output: Output, *, as_test: bool) -> Answer:
     if as_test:
         from kvspec.counterexamples import as_test as as_function
 
-        text = as_function(trace)
+        text = as_function(trace, paths[0].name)
         return Answer("replay", HOLDS, {"trace": paths[0].name, "test": text}, text.rstrip())
     from kvspec.counterexamples.itf import to_itf
 

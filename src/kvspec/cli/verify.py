@@ -21,7 +21,7 @@ from kvspec.cli.verdicts import HOLDS, UNKNOWN, VIOLATED, Answer, Check, worst
 
 if TYPE_CHECKING:
     from kvspec.counterexamples.systems import KnownSystem
-    from kvspec.report.coverage import Gap
+    from kvspec.models.explicit import Gap
 
 
 def verify(
@@ -63,12 +63,11 @@ def check_system(system: str, kinds: list[str] | None = None, jobs: int | None =
 
 def answer(subject: KnownSystem, done: list[Done], seconds: float) -> Answer:
     """All stages together, and what none of them exercised."""
-    from kvspec.report.coverage import gaps
+    from kvspec.report.coverage import union_gaps
     from kvspec.report.results import result_table
 
     explored = [one.answer.data for one in done if one.answer.command == "explore"]
-    complete = [data for data in explored if data.get("coverage")]
-    missed = gaps(subject.properties(), complete) if len(complete) == len(explored) > 0 else []
+    missed = union_gaps(subject.properties(), explored)
     verdict = worst([one.answer.verdict for one in done] + [VIOLATED] * bool(missed))
     results = [_data(one) for one in done]
     data: dict[str, Any] = {
@@ -85,7 +84,14 @@ def answer(subject: KnownSystem, done: list[Done], seconds: float) -> Answer:
         if one.answer.verdict == UNKNOWN
     )
     if missed:
-        parts.append("\n".join(("vacuous:", *(f"  {gap.message}" for gap in missed))))
+        parts.append(
+            "\n".join(
+                (
+                    f"never exercised on any of {len(explored)} instances:",
+                    *(f"  {gap.message}" for gap in missed),
+                )
+            )
+        )
     parts.extend((result_table(results), f"{verdict}: {subject.name}, in {seconds:.0f} s"))
     checks = [check for one in done for check in one.answer.checks]
     return Answer(
@@ -102,7 +108,7 @@ def _data(one: Done) -> dict[str, Any]:
 
 
 def _vacuity(
-    subject: KnownSystem, missed: list[Gap], explored: list[dict[str, Any]]
+    subject: KnownSystem, missed: tuple[Gap, ...], explored: list[dict[str, Any]]
 ) -> tuple[Check, ...]:
     group = f"vacuity {subject.name}"
     if not explored:
@@ -110,9 +116,18 @@ def _vacuity(
     if not missed:
         return (Check(group, "everything is exercised", HOLDS),)
     return tuple(
-        Check(group, f"{gap.kind} {gap.name}", VIOLATED, 0.0, gap.message, "", gap.place)
+        Check(group, f"{gap.kind} {gap.name}", VIOLATED, 0.0, gap.message, "", _place(subject, gap))
         for gap in missed
     )
+
+
+def _place(subject: KnownSystem, gap: Gap) -> tuple[str, int] | None:
+    """Where the action, guard, claim or variable stands that was never exercised."""
+    system, (first, *rest) = subject.system, gap.name.split(".")
+    if gap.kind == "guard":
+        return system.actions[first].guard(rest[0]).place
+    named: Any = {**system.variables, **system.actions, **subject.properties().by_name}
+    return named[first].place if first in named else None
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -11,7 +11,7 @@ from kvspec.report.tables import text_table
 from kvspec.spec.language import Properties
 
 if TYPE_CHECKING:
-    from kvspec.models.explicit import Coverage
+    from kvspec.models.explicit import Coverage, Exploration, Gap
 
 
 def coverage_table(found: Coverage) -> str:
@@ -26,46 +26,54 @@ def coverage_table(found: Coverage) -> str:
     return text_table(("action", "outcome", "times"), rows, right=(2,))
 
 
-@attrs.frozen
-class Gap:
-    """Something that no search exercised: what the check is worth is not known.
+def merged(runs: Sequence[Mapping[str, Any]]) -> Exploration:
+    """Several explorations of one system, given as JSON objects, as one with the sum of their counts."""
+    from kvspec.models.explicit import Coverage, Exploration, Witness
 
-    kind: "action", "guard", "property" or "witness". name: which. message: what did not happen.
-    """
+    parts = [run["coverage"] for run in runs]
+    depths: dict[str, int] = {}
+    for run in runs:
+        for name, depth in run["witnesses"].items():
+            depths[name] = min(depth, depths.get(name, depth))
+    coverage = Coverage(
+        **{
+            field.name: _sum([part[field.name] for part in parts])
+            for field in attrs.fields(Coverage)
+        }
+    )
+    fields = {field.name: _neutral(str(field.type)) for field in attrs.fields(Exploration)}
+    return Exploration(
+        **{
+            **fields,
+            "system": runs[0]["system"],
+            "instance": ", ".join(run["instance"] for run in runs),
+            "states": sum(run["states"] for run in runs),
+            "complete": all(run["complete"] for run in runs),
+            "verdict": "unknown",
+            "witnesses": tuple(Witness(name, depth, tuple) for name, depth in depths.items()),
+            "coverage": coverage,
+        }
+    )
 
-    kind: str
-    name: str
-    message: str
-    place: tuple[str, int] | None = None
+
+def union_gaps(properties: Properties, runs: Sequence[Mapping[str, Any]]) -> tuple[Gap, ...]:
+    """What none of the runs exercised, although every one of them is complete and has coverage."""
+    from kvspec.models.explicit import gaps
+
+    if not runs or not all(run.get("coverage") and run["complete"] for run in runs):
+        return ()
+    return gaps(merged(runs), properties.by_name.values())
 
 
-def gaps(properties: Properties, runs: Iterable[Mapping[str, Any]]) -> list[Gap]:
-    """What none of the runs exercised: actions, guards, antecedents of claims, witnesses.
+def _sum(tables: Sequence[Any]) -> Any:
+    """Tables of counts (and of flags) of the same shape, added up."""
+    first = tables[0]
+    if isinstance(first, Mapping):
+        return {name: _sum([table[name] for table in tables]) for name in first}
+    return any(tables) if isinstance(first, bool) else sum(tables)
 
-    runs: JSON objects of explorations.
-    """
-    listed = list(runs)
-    covered = [run["coverage"] for run in listed if run.get("coverage")]
-    where = ", ".join(str(run["instance"]) for run in listed) or "no instance"
-    result: list[Gap] = []
-    for action in properties.system.actions.values():
-        name = action.name
-        if not any(each["actions"][name] for each in covered):
-            told = f"the action {name} never fired on {where}"
-            result.append(Gap("action", name, told, action.place))
-        for guard in action.guards:
-            code = guard.code.name
-            if not any(each["guards"][name][code] for each in covered):
-                told = f"the guard {code} of {name} never refused on {where}"
-                result.append(Gap("guard", f"{name}.{code}", told, guard.place))
-    for claim in properties.of_kind("invariant", "lemma", "step"):
-        if claim.antecedent is not None and not any(
-            each["antecedents"].get(claim.name) for each in covered
-        ):
-            told = f"{claim.name} says nothing: its antecedent never held on {where}"
-            result.append(Gap("property", claim.name, told, claim.place))
-    for claim in properties.of_kind("witness"):
-        if not any(claim.name in run["witnesses"] for run in listed):
-            told = f"the witness {claim.name} was not reached on {where}"
-            result.append(Gap("witness", claim.name, told, claim.place))
-    return result
+
+def _neutral(kind: str) -> Any:
+    """A value that says nothing, for a field of this type."""
+    blank = {"str": "", "bool": False, "float": 0.0, "int": 0, "dict[str, int]": {}}
+    return () if kind.startswith("tuple") else blank.get(kind)

@@ -10,10 +10,10 @@ from kvspec.models.concrete.text import parameter_json
 from kvspec.spec.language import Instance
 
 if TYPE_CHECKING:
-    from kvspec.models.explicit import TraceStep
+    from kvspec.counterexamples.record import EngineStep
 
 
-def trace_text(instance: Instance, trace: Sequence[TraceStep], loop: int | None = None) -> str:
+def trace_text(instance: Instance, trace: Sequence[EngineStep], loop: int | None = None) -> str:
     """One step a paragraph: its number, the event, and each value that it changed."""
     machine = Machine(instance)
     lines: list[str] = []
@@ -31,7 +31,7 @@ def trace_text(instance: Instance, trace: Sequence[TraceStep], loop: int | None 
     return "\n".join(lines)
 
 
-def trace_json(instance: Instance, trace: Sequence[TraceStep]) -> list[dict[str, Any]]:
+def trace_json(instance: Instance, trace: Sequence[EngineStep]) -> list[dict[str, Any]]:
     """Each step with its action, parameters, outcome and the state after it."""
     machine = Machine(instance)
     found = []

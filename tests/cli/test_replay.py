@@ -1,0 +1,53 @@
+"""`kvspec replay`: traces against the specification, as tests, and in ITF."""
+
+import json
+
+
+def test_a_violation_can_be_replayed(kvspec, broken_trace) -> None:
+    """What explore wrote is taken by the specification, and the claim fails where it did."""
+    ran = kvspec("replay", str(broken_trace), "--json")
+    data = ran.json
+    assert ran.code == 0
+    assert {"trace", "target", "outcome", "steps"} <= set(data)
+    assert (data["trace"], data["target"], data["outcome"]) == ("broken.json", "spec", "agrees")
+    assert len(data["steps"]) == 6
+    text = kvspec("replay", str(broken_trace)).out
+    assert "at_most_one_is_inside fails in state 6" in text
+
+
+def test_several_traces_are_listed(kvspec, broken_trace) -> None:
+    """With more than one the objects stand in a list, and a table sums up."""
+    ran = kvspec("replay", str(broken_trace), str(broken_trace), "--json")
+    assert [each["outcome"] for each in ran.json["replays"]] == ["agrees", "agrees"]
+    assert "2 of 2 replays" in kvspec("replay", str(broken_trace), str(broken_trace)).out
+
+
+def test_a_trace_that_the_specification_contradicts_is_violated(kvspec, broken_trace) -> None:
+    """A step that has another effect than told ends with 1 and says what differs."""
+    document = json.loads(broken_trace.read_text())
+    document["steps"][0]["state"]["held"] = True
+    broken_trace.write_text(json.dumps(document))
+    ran = kvspec("replay", str(broken_trace))
+    assert ran.code == 1
+    assert "expected true, found false" in ran.out
+
+
+def test_a_trace_becomes_a_test(kvspec_process, kvspec, broken_trace, tmp_path) -> None:
+    """`--as-test` prints a file that pytest runs."""
+    import subprocess
+    import sys
+
+    path = tmp_path / "test_it.py"
+    path.write_text(kvspec("replay", str(broken_trace), "--as-test").out)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
+    run = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path)
+    assert run.returncode == 0, run.stdout
+    assert "1 passed" in run.stdout
+
+
+def test_a_trace_is_written_as_itf_and_read_back(kvspec, broken_trace, tmp_path) -> None:
+    """`--itf` prints a document that replay takes."""
+    path = tmp_path / "broken.itf.json"
+    path.write_text(kvspec("replay", str(broken_trace), "--itf").out)
+    assert json.loads(path.read_text())["#meta"]["format"] == "ITF"
+    assert kvspec("replay", str(path)).code == 0

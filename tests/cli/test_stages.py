@@ -1,0 +1,42 @@
+"""Stages: side by side, and one that fails or dies does not take the others with it."""
+
+from pathlib import Path
+
+from kvspec.cli.stages import Stage, run_stages
+from kvspec.cli.verdicts import HOLDS, UNKNOWN, Answer, worst
+
+HERE = "stage_samples"
+
+
+def test_results_come_in_the_order_of_the_stages(monkeypatch) -> None:
+    """Whatever ends first, the answers stand in the order asked for."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    told = []
+    stages = [
+        Stage("slow", f"{HERE}:sleeps", (0.5,)),
+        Stage("fails", f"{HERE}:fails"),
+        Stage("dies", f"{HERE}:dies"),
+        Stage("quick", f"{HERE}:sleeps", (0.0,)),
+    ]
+    done = run_stages(stages, 2, lambda stage, *_: told.append(stage.name))
+    assert [one.stage.name for one in done] == ["slow", "fails", "dies", "quick"]
+    assert [one.answer.verdict for one in done] == [HOLDS, UNKNOWN, UNKNOWN, HOLDS]
+    assert "ZeroDivisionError" in done[1].answer.text
+    assert "died" in done[2].answer.text
+    assert {"slow", "quick"} <= set(told)
+
+
+def test_the_worst_verdict_counts() -> None:
+    """Violated before unknown before holds, and nothing is unknown."""
+    assert worst(["holds", "violated", "unknown"]) == "violated"
+    assert worst(["holds", "unknown"]) == "unknown"
+    assert worst(["holds"]) == "holds"
+    assert worst([]) == "unknown"
+
+
+def test_an_answer_is_told_by_its_verdict() -> None:
+    """An answer is data; it can travel between processes."""
+    import pickle
+
+    answer = Answer("x", HOLDS, {"verdict": HOLDS}, "text")
+    assert pickle.loads(pickle.dumps(answer)) == answer  # noqa: S301  # our own bytes
