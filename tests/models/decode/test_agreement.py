@@ -22,13 +22,16 @@ from kvspec.models.decode import (
 from kvspec.models.decode.config import SUPPORTED_DTYPES
 from kvspec.models.decode.measure import SCHEDULES, measure
 
+QUICK = {name: chunks for name, chunks in SCHEDULES.items() if name != "one at a time"}
+"""All schedules but the one that costs most; decode is in the second as well."""
+
 
 @pytest.mark.parametrize("dtype", SUPPORTED_DTYPES, ids=str)
 def test_cached_and_uncached_logits_agree(cpu, dtype):
     """Prefill, decode and chunks; both layouts; group sizes 1, 2 and 4; tied and untied head."""
-    cases = list(measure(dtype, cpu, seeds=1))
+    cases = list(measure(dtype, cpu, seeds=1, schedules=QUICK))
     seen = {(c.layout, c.schedule, c.config.group, c.config.tied) for c in cases}
-    assert len(seen) == len(LAYOUT_KINDS) * len(SCHEDULES) * 3 * 2 == len(cases)
+    assert len(seen) == len(LAYOUT_KINDS) * len(QUICK) * 3 * 2 == len(cases)
     worst = max(cases, key=lambda case: case.disagreement)
     assert worst.disagreement <= TOLERANCES[dtype], worst
 
