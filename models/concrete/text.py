@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
 from kvspec.models.concrete.evaluate import Bound, Environment, evaluate
 from kvspec.models.concrete.machine import Event, Machine
 from kvspec.models.concrete.state import State, Value, indices, values_of
-from kvspec.spec.language import Expr, Instance, MapSymbol, Quantifier, Read, Type
+from kvspec.spec.language import (
+    Apply,
+    Bijective,
+    Expr,
+    Instance,
+    MapSymbol,
+    Quantifier,
+    Read,
+    Symbol,
+    Type,
+    Variable,
+)
 from kvspec.spec.language.expr import children
 
 
@@ -54,20 +66,20 @@ def parameter_json(machine: Machine, event: Event) -> dict[str, Any]:
     for parameter in action.parameters:
         value = event.names[parameter.name]
         if isinstance(parameter, MapSymbol):
-            assert_map(value, parameter.name)
             found[parameter.name] = {
                 member_name(parameter.domain, place): value_json(parameter.codomain, item)
-                for place, item in enumerate(value)  # type: ignore[arg-type]
+                for place, item in enumerate(as_map(value, parameter.name))
             }
         else:
             found[parameter.name] = value_json(parameter.type, value)  # type: ignore[arg-type]
     return found
 
 
-def assert_map(value: Bound, name: str) -> None:
-    """Refuse a value that is no map where one is needed."""
+def as_map(value: Bound, name: str) -> tuple[Value, ...]:
+    """The values of a map parameter, or an error for a value that is no map."""
     if not isinstance(value, tuple):
         raise TypeError(f"{name} is a map parameter, found {value!r}")
+    return value
 
 
 def parse_event(machine: Machine, action: str, parameters: dict[str, Any], where: str) -> Event:
@@ -174,20 +186,33 @@ def parse_state(machine: Machine, given: Any, where: str) -> State:
             f"{where}: expected an object with every variable of {machine.system.name}; unknown: "
             f"{extra or 'none'}; missing: {missing or 'none'}"
         )
-    tables = []
-    for variable in variables.values():
-        table = []
-        for index in indices(variable, machine.instance):
-            level, place = given[variable.name], f"{where}, {variable.name}"
-            for kind, value in zip(variable.domain, index, strict=True):
-                key = show_value(kind, value)
-                place = f"{place}[{key}]"
-                if not isinstance(level, dict) or key not in level:
-                    raise ValueError(f"{place}: missing")
-                level = level[key]
-            table.append(value_from_json(variable.type, level, machine.instance, place))
-        tables.append(tuple(table))
-    return State(tuple(tables))
+    return State(
+        tuple(
+            tuple(_parse_table(variable, variable.domain, given[name], machine, f"{where}, {name}"))
+            for name, variable in variables.items()
+        )
+    )
+
+
+def _parse_table(
+    variable: Variable, domain: tuple[Type, ...], given: Any, machine: Machine, where: str
+) -> Iterator[Value]:
+    """The values of a variable's table, in order, from objects nested as its domain is."""
+    if not domain:
+        yield value_from_json(variable.type, given, machine.instance, where)
+        return
+    keys = [show_value(domain[0], value) for value in values_of(domain[0], machine.instance)]
+    found = set(given) if isinstance(given, dict) else set()
+    for key in keys:
+        if key not in found:
+            raise ValueError(f"{where}[{key}]: missing")
+    if len(found) > len(keys):
+        raise ValueError(
+            f"{where}: found {', '.join(sorted(found - set(keys)))}, expected "
+            f"{', '.join(keys) or 'nothing'}"
+        )
+    for key in keys:
+        yield from _parse_table(variable, domain[1:], given[key], machine, f"{where}[{key}]")
 
 
 def show_reads(condition: Expr, env: Environment) -> str:
@@ -198,26 +223,38 @@ def show_reads(condition: Expr, env: Environment) -> str:
 
 
 def _collect(expr: Expr, env: Environment, shown: dict[str, str]) -> None:
-    if isinstance(expr, Quantifier):
-        ranges = [values_of(symbol.type, env.instance) for symbol in expr.bound]
-        for values in product(*ranges):
-            names: dict[str, Bound] = {s.name: v for s, v in zip(expr.bound, values, strict=True)}
-            inner = env.bind(names)
-            if bool(evaluate(expr.body, inner)) != (expr.kind == "forall"):
-                continue_with = inner
-                _collect(expr.body, continue_with, shown)
-                if expr.kind == "forall":
-                    return
-        return
-    if isinstance(expr, Read):
-        index = [evaluate(part, env) for part in expr.index]
-        domain = expr.variable.domain
-        text = ", ".join(show_value(k, i) for k, i in zip(domain, index, strict=True))
-        name = f"{expr.variable.name}[{text}]" if index else expr.variable.name
-        shown[name] = show_value(expr.variable.type, evaluate(expr, env))
-    elif hasattr(expr, "role") and expr.role == "parameter":  # a parameter compared with the state
-        value = env.names[expr.name]  # type: ignore[attr-defined]
-        if not isinstance(value, tuple):
-            shown[expr.name] = show_value(expr.type, value)  # type: ignore[attr-defined]
+    """Note what gives the formula its value; of a quantifier one member that settles it, or all."""
+    match expr:
+        case Quantifier():
+            for inner in _deciding(expr, env):
+                _collect(expr.body, inner, shown)
+            return
+        case Read(variable=variable):
+            index = [evaluate(part, env) for part in expr.index]
+            text = ", ".join(show_value(k, i) for k, i in zip(variable.domain, index, strict=True))
+            name = f"{variable.name}[{text}]" if index else variable.name
+            shown[name] = show_value(variable.type, evaluate(expr, env))
+        case Apply(function=function, argument=argument):
+            text = show_value(function.domain, evaluate(argument, env))
+            shown[f"{function.name}[{text}]"] = show_value(expr.type, evaluate(expr, env))
+        case Bijective(function=function):
+            for place, value in enumerate(as_map(env.names[function.name], function.name)):
+                at = member_name(function.domain, place)
+                shown[f"{function.name}[{at}]"] = show_value(function.codomain, value)
+        case Symbol(role="parameter"):  # a parameter compared with the state
+            shown[expr.name] = show_value(expr.type, evaluate(expr, env))
     for child in children(expr):
         _collect(child, env, shown)
+
+
+def _deciding(expr: Quantifier, env: Environment) -> list[Environment]:
+    """The first members for which `forall` fails or `exists` holds; all of them if there are none."""
+    ranges = [values_of(symbol.type, env.instance) for symbol in expr.bound]
+    inside = []
+    for values in product(*ranges):
+        names: dict[str, Bound] = {s.name: v for s, v in zip(expr.bound, values, strict=True)}
+        inner = env.bind(names)
+        if bool(evaluate(expr.body, inner)) == (expr.kind == "exists"):
+            return [inner]
+        inside.append(inner)
+    return inside
