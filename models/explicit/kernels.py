@@ -40,7 +40,7 @@ def prefetch(_typing_context: Any, array: Any, index: Any) -> Any:
     return types.void(array, index), generate
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@numba.njit(cache=True, nogil=True)
 def home(key: int, shift: int, mask: int) -> int:
     """The slot where the search for a one-word state begins."""
     key = (key ^ (key >> 29)) * _ONE

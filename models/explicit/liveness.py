@@ -85,7 +85,7 @@ def _conditions(graph: StateGraph, claim: Property) -> Iterator[Condition]:
         for numbers in groups.values():
             member = np.zeros(len(graph.events), np.bool_)
             member[numbers] = True
-            takes = member[graph.number] & (graph.code == 0)
+            takes = member[graph.number]
             possible = np.zeros(len(graph), np.bool_)
             possible[graph.source[takes]] = True
             yield Condition(fairness.strong, possible, takes)
