@@ -36,8 +36,8 @@ from kvspec.spec.language.sorts import type_of
 class Fairness:
     """A step of `action` is taken in the end if it stays possible (weak) or keeps coming back (strong).
 
-    parameters: the parameters of the action for each of whose values this is asked apart; the rest
-    is any value.
+    A refusal with an effect is a step of its action. parameters: the parameters of the action for each of
+    whose values this is asked apart; the rest is any value.
     """
 
     action: Action
