@@ -89,6 +89,7 @@ def make_instance(
     generations: int = 1,
     rewinds: int | None = None,
     expected: Counts | None = None,
+    slow: bool = False,
 ) -> Instance:
     """An instance of the core system by its sizes; `rewinds` is by default all rows.
 
@@ -114,6 +115,7 @@ def make_instance(
         limits=LIMITS,
         expected=expected,
         doc=doc,
+        slow=slow,
     )
 
 
@@ -198,6 +200,18 @@ FAN_OUT = make_instance(
     rows=2,
     expected=Counts(466_013, 3_068_090, 15, 400, 11_195),
 )
+WIDE = make_instance(
+    "WIDE",
+    "two requests, two appends, two layers, two ABIs, two blocks, two snapshots each",
+    handles=2,
+    txns=2,
+    layers=2,
+    abis=2,
+    blocks=2,
+    versions=2,
+    expected=Counts(16_396_745, 147_639_377, 33, 212, 636_483),
+    slow=True,
+)
 
-# From seconds to minutes; all but the last are explored by `kvspec verify`.
+# Those that `kvspec verify` explores; WIDE takes minutes.
 INSTANCES = (TINY, REUSE, RACE, BATCH, LAYERS, BRANCH, SMALL, FAN_OUT)
