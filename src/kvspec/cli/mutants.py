@@ -59,7 +59,7 @@ def mutants(
     chosen = [instance_named(subject, name, "mutants").name for name in instance or ()]
     with counting(f"mutants {subject.name}") as progress:
         told = None if progress is None else lambda done, total: progress(done, total, "")
-        report = run(subject, chosen or list(subject.instances), only, told)
+        report = run(subject, chosen or quick(subject), only, told)
     if not report.results:
         raise UsageError(
             f"no mutant of {subject.name} is named so",
@@ -77,6 +77,11 @@ def mutants(
         folder = Path(str(files(library.__name__)))
         kept.write_library(report, subject.properties(), folder)
     return deliver(answer(subject, report), output)
+
+
+def quick(subject: KnownSystem) -> list[str]:
+    """The instances that are searched unless others are asked for."""
+    return [one.name for one in subject.instances.values() if not one.slow]
 
 
 def run(
