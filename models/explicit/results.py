@@ -79,11 +79,12 @@ class Exploration:
     """The result of an exploration.
 
     verdict: "holds", "violated" or "unknown"; reason says why it is unknown. states: distinct states
-    found, of the quotient under symmetry. represented: states that those stand for. transitions:
+    found, of the quotient under symmetry; represented: states that those stand for. transitions:
     accepted steps and refusals with an effect; by_action: the same for each action. depth: steps to
-    the farthest state. terminal: states without a transition to another; deadlocks: those that are no proper
-    end. cut: steps not taken because they leave the bounds. bytes_per_state: of the visited set and
-    the frontier together, at their largest.
+    the farthest state. terminal: states without a transition to another; deadlocks: those that are
+    no proper end. cut: steps not taken because they leave the bounds. seconds and cpu_seconds are
+    of the search, compile_seconds of what came before, which the cache saves the next time.
+    bytes_per_state: of the visited set and the frontier together, at their largest.
     """
 
     system: str
@@ -95,6 +96,7 @@ class Exploration:
     depth: int
     seconds: float
     cpu_seconds: float
+    compile_seconds: float
     complete: bool
     verdict: str
     reason: str

@@ -52,7 +52,7 @@ def explore_program(program: Program, options: Options) -> Exploration:
         threads=options.threads or usable_cores(),
         last_depth=options.max_depth,
     )
-    program.compile(coverage=options.coverage)
+    compile_seconds = program.compile(coverage=options.coverage)
     wall, cpu = time.perf_counter(), time.process_time()
     search.run()
     seconds, cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
@@ -80,6 +80,7 @@ def explore_program(program: Program, options: Options) -> Exploration:
         depth=search.depth,
         seconds=seconds,
         cpu_seconds=cpu_seconds,
+        compile_seconds=compile_seconds,
         complete=complete,
         verdict=verdict,
         reason=reason if verdict == "unknown" else "",

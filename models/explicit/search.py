@@ -131,6 +131,8 @@ class Search:
             self._canonical(initial, initial.shape[0] // self.words)
             self._absorb(initial, initial.shape[0] // self.words, 0)
             level = self._turn()
+            if not level.count and not self.reason:
+                self.reason = "the instance has no initial state: give its sorts members"
             while level.count and not self._over():
                 if self.last_depth is not None and self.depth >= self.last_depth:
                     self.reason = f"states more than {self.last_depth} steps away: raise max_depth"

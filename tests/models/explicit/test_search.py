@@ -11,7 +11,7 @@ from kvspec.models.explicit import compile_instance, explore, gaps, search
 from kvspec.models.explicit.program import Program
 from kvspec.models.explicit.visited import Visited
 from kvspec.spec.examples import livelock, lock, peer, river, two_phase_commit
-from kvspec.spec.language import Counts, Instance, Properties, System, forall
+from kvspec.spec.language import ANY, Counts, Instance, Module, Properties, System, forall
 
 CLAIMS = tuple(peer.properties.by_name.values())
 SAFETY = tuple(claim for claim in CLAIMS if claim.kind != "leads_to")
@@ -150,6 +150,19 @@ def test_a_limit_gives_unknown_and_its_name(limit, reason):
     assert (result.verdict, result.complete) == ("unknown", False)
     assert reason in result.reason
     assert result.states < instance.expected.states
+
+
+def test_an_instance_without_initial_states_gives_unknown():
+    """Where nothing can begin, nothing holds."""
+    row = peer.ROWS["1,1,1,2,2"]
+    kind = peer.phase.type
+    empty = attrs.evolve(kind, name="Nothing", kind="open", members=())
+    nowhere = Module("nowhere", "A variable without values.")
+    nowhere.variable("at", to=empty, init=ANY, meaning="no value")
+    system = System.of("nowhere", "Nothing can begin.", nowhere)
+    result = explore(attrs.evolve(row, system=system, sizes={"Nothing": 0}, expected=None))
+    assert (result.verdict, result.states) == ("unknown", 0)
+    assert "no initial state" in result.reason
 
 
 def test_cut_steps_give_unknown():
