@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from kvspec.cli.examples import EXAMPLES, example_text
+from kvspec.cli.examples import EXAMPLES
 from kvspec.cli.main import COMMANDS, app
 
 
@@ -15,13 +15,12 @@ def test_every_command_has_examples() -> None:
 
 @pytest.mark.parametrize("command", EXAMPLES)
 def test_the_help_of_a_command_shows_its_examples(kvspec, command: str) -> None:
-    """`--help` prints the examples, each on one line of 80 columns, and the exit codes."""
+    """`--help` prints the examples, each on one line, and the exit codes."""
     ran = kvspec(command, "--help")
     assert ran.code == 0
     for line, meaning in EXAMPLES[command]:
         assert any(line in printed and meaning in printed for printed in ran.out.splitlines())
     assert "3 unknown" in ran.out
-    assert max(map(len, example_text(command).splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ def explored(instance: str, verdict: str = HOLDS, **more) -> Done:
         "instance": instance,
         "states": 1,
         "transitions": 2,
+        "complete": True,
         "verdict": verdict,
         "coverage": None,
         "witnesses": {},
@@ -50,14 +51,20 @@ def test_what_no_instance_exercises_is_an_error() -> None:
     claims = lock.properties()
     antecedents = dict.fromkeys(claims.by_name, 1)
     witnesses = dict.fromkeys(claims.by_name, 1)
-    whole = {"actions": actions, "guards": guards, "antecedents": antecedents}
+    whole = {
+        "actions": actions,
+        "guards": guards,
+        "antecedents": antecedents,
+        "effects": {},
+        "members": {},
+    }
     fine = answer(lock, [explored("pair", coverage=whole, witnesses=witnesses)], 1.0)
     assert fine.verdict == HOLDS
     first = next(iter(actions))
     part = {**whole, "actions": {**actions, first: 0}}
     gap = answer(lock, [explored("pair", coverage=part, witnesses=witnesses)], 1.0)
     assert gap.verdict == VIOLATED
-    assert f"the action {first} never fired on pair" in gap.text
+    assert f"{first} never fires" in gap.text
     both = [
         explored("pair", coverage=part, witnesses=witnesses),
         explored("other", coverage=whole, witnesses={}),

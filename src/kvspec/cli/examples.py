@@ -6,14 +6,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "verify": (
         ("kvspec verify", "the core system, by every means"),
         ("kvspec verify peer --stage prove", "one kind of stage"),
-        ("kvspec verify --junit verify.xml --sarif verify.sarif", "for CI"),
+        ("kvspec verify --json --sarif verify.sarif", "for programs"),
     ),
     "explore": (
-        ("kvspec explore", "the first instance of the core system"),
+        ("kvspec explore", "core/TINY"),
         ("kvspec explore peer 1,1,2,3,4", "another system and instance"),
-        ("kvspec explore peer 1,2,2,3,4 --symmetry", "half the states, the same verdict"),
-        ("kvspec explore peer 1,1,1,2,2 --coverage", "which guards refused, how often"),
-        ("kvspec explore peer 2,2,2,3,4 --max-states 100000", "ends with unknown"),
+        ("kvspec explore peer 1,2,2,3,4 --symmetry", "half the states"),
+        ("kvspec explore peer 1,1,1,2,2 --coverage", "how often guards refused"),
+        ("kvspec explore peer 1,2,2,3,4 --max-states 99", "ends with unknown"),
         ("kvspec explore --json", "for a program"),
     ),
     "prove": (
@@ -24,17 +24,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "mutants": (
         ("kvspec mutants", "every mutant of the core system"),
-        ("kvspec mutants peer --instance 1,1,1,2,2", "of another one, on one instance"),
+        ("kvspec mutants peer --instance 1,1,1,2,2", "of another system"),
         ("kvspec mutants --only 'publish.drop-guard.*'", "some alone"),
     ),
     "test": (
-        ("kvspec test", "the torch cache, on the first instance"),
+        ("kvspec test", "the torch cache, on TINY"),
         ("kvspec test --profile ci", "always the same run"),
         ("kvspec test core TINY --backend my.cache:make", "a cache of your own"),
     ),
     "replay": (
-        ("kvspec replay", "the whole library, against all targets"),
-        ("kvspec replay publish.drop-guard.STALE_SNAPSHOT", "one trace, step by step"),
+        ("kvspec replay", "the whole library"),
+        ("kvspec replay publish.drop-guard.STALE_SNAPSHOT", "one of its traces"),
+        ("kvspec replay trace.json --as-test", "a trace as a pytest file"),
     ),
     "show": (
         ("kvspec show", "the systems and their instances"),
@@ -47,7 +48,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec show peer 1,1,1,2,2 --graph", "of another one"),
     ),
     "export": (
-        ("kvspec export --to promela", "the first instance of core, for Spin"),
+        ("kvspec export --to promela", "core/TINY, for Spin"),
         ("kvspec export core TINY --to tla --out core.tla", "with core.cfg, for TLC"),
         ("kvspec export peer --to smtlib --out peer-smtlib", "for any solver"),
     ),

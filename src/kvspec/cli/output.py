@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,9 @@ from kvspec.cli.verdicts import EXIT_CODES, Answer
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 _GROUP = Group("Output", sort_key=10)
-_COLOURS = {"holds": "32", "proved": "32", "violated": "31", "failed": "31", "unknown": "33"}
+_COLOURS = {"holds": "32", "violated": "31", "unknown": "33"}
+# A verdict begins a line, or ends one.
+_VERDICT = re.compile(rf"^({'|'.join(_COLOURS)})\b|\b({'|'.join(_COLOURS)})$", re.MULTILINE)
 
 
 @Parameter(name="*", group=_GROUP)
@@ -88,12 +91,7 @@ def paint(text: str) -> str:
     """The text with its verdicts in colour, on a terminal; elsewhere as it is."""
     if not has_colour():
         return text
-    words = []
-    for word in text.split(" "):
-        core = word.strip(".,:;()\n|")
-        colour = _COLOURS.get(core)
-        words.append(word.replace(core, f"\x1b[{colour}m{core}\x1b[0m") if colour else word)
-    return " ".join(words)
+    return _VERDICT.sub(lambda hit: f"\x1b[{_COLOURS[hit.group()]}m{hit.group()}\x1b[0m", text)
 
 
 def _write_files(answer: Answer, output: CheckOutput) -> None:
