@@ -10,6 +10,7 @@ a loose walk only, so that it does not lead other walks astray; where it refuses
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import attrs
 from hypothesis import strategies as st
@@ -32,15 +33,22 @@ class Script:
     extras: bytes = b""
 
 
-@st.composite
-def scripts(draw: st.DrawFn, length: int) -> Script:
+_RUN = st.integers(0, _RUNS)
+_LOOSENESS = st.integers(0, _LOOSE)
+
+
+@cache
+def scripts(length: int) -> st.SearchStrategy[Script]:
     """Scripts for a walk of so many planned events."""
-    if draw(st.integers(0, _RUNS)) == 0:
+    return _scripts(st.binary(min_size=length, max_size=length))
+
+
+@st.composite
+def _scripts(draw: st.DrawFn, places: st.SearchStrategy[bytes]) -> Script:
+    if draw(_RUN) == 0:
         return Script(is_dropped=True)
-    is_loose = draw(st.integers(0, _LOOSE)) == _LOOSE
-    takes = draw(st.binary(min_size=length, max_size=length))
-    extras = draw(st.binary(min_size=length, max_size=length))
-    return Script(is_dropped=False, is_loose=is_loose, takes=takes, extras=extras)
+    is_loose = draw(_LOOSENESS) == _LOOSE
+    return Script(is_dropped=False, is_loose=is_loose, takes=draw(places), extras=draw(places))
 
 
 class Choice:
@@ -57,7 +65,7 @@ class Choice:
             return None
         return self.oracle.plainest(state, walk[place]) if take == 1 else walk[place]
 
-    def extra(self, state: State, place: int) -> int | None:
+    def added(self, state: State, place: int) -> int | None:
         """The event tried before a place of the walk, or none."""
         which, is_tried = divmod(self.script.extras[place], 2)
         if not is_tried:
@@ -65,12 +73,6 @@ class Choice:
         number = self.oracle.pick(which, place)
         found = self.oracle.outcome(state, number)
         return number if self.script.is_loose or _is_silent(found) else None
-
-    def plain(self, state: State, place: int) -> int | None:
-        """Without a plan: any enabled event, all alike; nothing at the end of the run."""
-        take = self.script.takes[place]
-        found = self.oracle.enabled(state) if take else []
-        return found[take % len(found)] if found else None
 
     def places(self) -> Iterator[int]:
         """The places of the walk, in order."""

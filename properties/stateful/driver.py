@@ -3,8 +3,10 @@
 Checked at each event: it is accepted if and only if the specification accepts it; a refusal has the
 code of the first guard that fails; the observed state is the specification's next state, so that a
 refusal changes nothing but what it is meant to change. Checked every few events and at the end of a
-run: no damage. Claims are evaluated on the specification's run unless they are known to hold, and
-named where an observed state breaks them: a reader who sees uneven layers is told so.
+run: no damage. Where the backend offers `watch`, and calls it whenever something becomes visible
+inside a step, a reader there sees of every handle the state before the step or the one after it. Claims
+are evaluated on the specification's run unless they are known to hold, and named where an observed
+state breaks them: a reader who sees uneven layers is told so.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from kvspec.properties.stateful.mismatch import (
     Mismatch,
     Raised,
     RefusalChanged,
+    Torn,
     WrongCode,
     WronglyAccepted,
     WronglyRefused,
@@ -30,6 +33,8 @@ from kvspec.properties.stateful.oracle import Oracle
 from kvspec.properties.stateful.tally import Tally
 
 CELLS_SHOWN = 12
+READ_BY = "Handle"
+"""Readers look at what is indexed by this sort first; a transaction's own records are not theirs."""
 
 
 class Driver:
@@ -47,6 +52,14 @@ class Driver:
         self.damage_every = damage_every
         self.state = oracle.initial[0]
         self.steps: list[Entry] = []
+        self._glimpse: State | None = None
+        self._read = [
+            place
+            for place, variable in enumerate(oracle.instance.system.variables.values())
+            if variable.domain and variable.domain[0].name == READ_BY
+        ]
+        if hasattr(backend, "watch"):
+            backend.watch = self._glance
 
     def begin(self) -> None:
         """Reset the backend; it must be in an initial state."""
@@ -54,7 +67,7 @@ class Driver:
         try:
             self.backend.reset(self.oracle.instance)
             seen = self.backend.observe()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - _raised raises
             self._raised("reset", error)
         if seen not in self.oracle.initial:
             differ = self._difference(self.oracle.initial[0], seen)
@@ -70,13 +83,17 @@ class Driver:
         if outcome is None:
             return None
         before, event = self.state, self.oracle.events[number]
+        self._glimpse = None
         self.steps.append(Entry(event, outcome.kind, outcome.state, outcome.code))
         try:
             reply = self.backend.perform(event)
             seen = self.backend.observe()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - _raised raises
             self._raised(show_event(self.oracle.machine, event), error)
         self._compare(outcome, reply, seen)
+        if self._glimpse is not None:
+            what = "a reader inside the step saw neither the state before it nor the one after it"
+            self._fail(Torn, what, self._glimpse, differ=True)
         broken = self.oracle.broken_by(before, number, outcome)
         if broken:
             self._fail(BrokenClaim, f"the specification's own step breaks the claim {broken}")
@@ -102,21 +119,28 @@ class Driver:
                 )
             return
         refusal = outcome.refusal
-        expected = f"refused with {refusal.code}, which needs {refusal.expected} where {refusal.found}"
+        expected = (
+            f"refused with {refusal.code}, which needs {refusal.expected} where {refusal.found}"
+        )
         if reply.accepted:
             self._fail(WronglyAccepted, f"it was accepted; expected: {expected}", seen)
         if reply.code != refusal.code:
             self._fail(WrongCode, f"it was {found}; expected: {expected}", seen)
         if seen != outcome.state:
             what = "has not the effect it must have" if outcome.effect else "changed the state"
-            self._fail(
-                RefusalChanged, f"the refusal with {refusal.code} {what}", seen, differ=True
-            )
+            self._fail(RefusalChanged, f"the refusal with {refusal.code} {what}", seen, differ=True)
+
+    def _glance(self) -> None:
+        """Read in the middle of a step, and keep what must not be seen there."""
+        seen, before, after = self.backend.observe(), self.state, self.steps[-1].state
+        views = [[state.tables[place] for place in self._read] for state in (seen, before, after)]
+        if views[0] not in views[1:] and self._glimpse is None:
+            self._glimpse = seen
 
     def _look_for_damage(self) -> None:
         try:
             found = self.backend.damage()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - _raised raises
             self._raised("damage", error)
         if found:
             text = "; ".join(_damage(harm) for harm in found)
@@ -165,7 +189,7 @@ class Driver:
     def _has_shape(self, found: State) -> bool:
         """Whether a state has a value for each variable at each index."""
         sizes = [len(table) for table in self.oracle.initial[0].tables]
-        return isinstance(found, State) and [len(table) for table in found.tables] == sizes
+        return [len(table) for table in found.tables] == sizes
 
 
 def _reply(reply: Reply) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 
-from kvspec.models.concrete.machine import Bound
+from kvspec.models.concrete.evaluate import Bound
 from kvspec.models.concrete.state import Value, values_of
 from kvspec.models.explicit import StateGraph
 from kvspec.models.explicit.packing import encode
@@ -25,7 +25,6 @@ from kvspec.spec.language import (
     Expr,
     Instance,
     MapSymbol,
-    Op,
     Symbol,
     all_of,
     where,

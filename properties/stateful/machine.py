@@ -28,6 +28,14 @@ WALKS_AT_MOST = 16
 """Walks in one example: more would be more than Hypothesis draws for one example."""
 
 
+def _scripts(self: WalkMachine) -> st.SearchStrategy[Script]:
+    return scripts(len(self.next_walk))
+
+
+def _parts(self: PartMachine) -> st.SearchStrategy[int]:
+    return st.integers(0, len(self.parts) - 1)
+
+
 class WalkMachine(RuleBasedStateMachine):
     """Takes one walk after the other; made by `machine_for` or `machine_of`."""
 
@@ -36,7 +44,6 @@ class WalkMachine(RuleBasedStateMachine):
     walks: ClassVar[Sequence[Walk]]
     tally: ClassVar[Tally]
     damage_every: ClassVar[int] = 16
-    is_plain: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +55,7 @@ class WalkMachine(RuleBasedStateMachine):
         """The walk that the next step takes."""
         return self.walks[self._number % len(self.walks)]
 
-    @rule(script=st.runner().flatmap(lambda self: scripts(len(self.next_walk))))
+    @rule(script=st.runner().flatmap(_scripts))
     def walk(self, script: Script) -> None:
         """Take the next walk, as its script says."""
         walk = self.next_walk
@@ -59,31 +66,26 @@ class WalkMachine(RuleBasedStateMachine):
     def _take(self, walk: Walk, script: Script) -> None:
         if self._driver is None:
             backend = self.make_backend[0]()
-            self._driver = Driver(
-                self.oracle, backend, self.tally, damage_every=self.damage_every
-            )
+            self._driver = Driver(self.oracle, backend, self.tally, damage_every=self.damage_every)
             if not self.tally.is_closed:
                 self.tally.examples += 1
         driver, choice = self._driver, Choice(self.oracle, script)
         driver.begin()
         for place in choice.places():
-            if self.is_plain:
-                _try(driver, choice.plain(driver.state, place))
-            else:
-                _try(driver, choice.extra(driver.state, place))
-                _try(driver, choice.planned(driver.state, walk, place))
+            _try(driver, choice.added(driver.state, place))
+            _try(driver, choice.planned(driver.state, walk, place))
         driver.end()
 
 
-class BundleMachine(WalkMachine):
+class PartMachine(WalkMachine):
     """Draws which part of the walks an example takes, for a machine that is to take all of them."""
 
-    bundles: ClassVar[Sequence[Sequence[Walk]]]
+    parts: ClassVar[Sequence[Sequence[Walk]]]
 
-    @initialize(bundle=st.runner().flatmap(lambda self: st.integers(0, len(self.bundles) - 1)))
-    def choose(self, bundle: int) -> None:
+    @initialize(part=st.runner().flatmap(_parts))
+    def choose(self, part: int) -> None:
         """Choose the walks of this example."""
-        self.__dict__["walks"] = self.bundles[bundle]
+        self.__dict__["walks"] = self.parts[part]
 
 
 def _try(driver: Driver, number: int | None) -> None:
@@ -98,7 +100,6 @@ def machine_of(
     tally: Tally,
     *,
     damage_every: int = 16,
-    is_plain: bool = False,
 ) -> type[WalkMachine]:
     """A state machine that takes exactly these walks, in this order, in each example."""
     members = {
@@ -107,7 +108,6 @@ def machine_of(
         "make_backend": (factory,),
         "tally": tally,
         "damage_every": damage_every,
-        "is_plain": is_plain,
     }
     return _finished("Walks", WalkMachine, members, len(walks))
 
@@ -120,7 +120,7 @@ def machine_for(
     plan: Plan | None = None,
     damage_every: int = 16,
 ) -> type[RuleBasedStateMachine]:
-    """A state machine for pytest: `TestMine = machine_for(...).TestCase`.
+    """A Hypothesis state machine; its `TestCase` is what pytest collects.
 
     Each example takes a part of the planned walks, drawn by its number. It does not say what it never
     reached: `run` and `stateful_test` do.
@@ -129,13 +129,13 @@ def machine_for(
     plan = make_plan(instance, claims) if plan is None else plan
     members = {
         "oracle": Oracle(instance, claims, plan.checked),
-        "bundles": split(plan.walks, WALKS_AT_MOST),
+        "parts": split(plan.walks, WALKS_AT_MOST),
         "walks": plan.walks,
         "make_backend": (load_factory(backend),),
         "tally": Tally(),
         "damage_every": damage_every,
     }
-    return _finished("Bundles", BundleMachine, members, WALKS_AT_MOST + 1)
+    return _finished("Parts", PartMachine, members, WALKS_AT_MOST + 1)
 
 
 def _finished(
@@ -150,7 +150,7 @@ def _finished(
 
 def split(walks: Sequence[Walk], size: int) -> list[Sequence[Walk]]:
     """The walks in parts of at most so many, as even as can be, in order."""
-    count = max(1, -(-len(walks) // size))
+    count = -(-len(walks) // size)
     return [walks[len(walks) * n // count : len(walks) * (n + 1) // count] for n in range(count)]
 
 

@@ -64,6 +64,12 @@ class WrongState(Mismatch):
     kind = "state"
 
 
+class Torn(Mismatch):
+    """A reader inside a step saw neither the state before it nor the state after it."""
+
+    kind = "torn"
+
+
 class RefusalChanged(Mismatch):
     """A refusal changed what it must not change, or left undone what it must do."""
 

@@ -32,6 +32,7 @@ class Oracle:
         self._open = [claim for claim in self.claims if claim.name not in checked]
         self._outcomes: dict[tuple[State, int], Outcome | None] = {}
         self._broken: dict[tuple[State, int], str] = {}
+        self._sorted: dict[State, tuple[list[int], list[int]]] = {}
         self._by_action: list[list[int]] = []
         for action in instance.system.actions:
             numbers = [n for n, event in enumerate(self.events) if event.action == action]
@@ -53,7 +54,20 @@ class Oracle:
 
     def enabled(self, state: State) -> list[int]:
         """The events that are accepted in a state."""
-        return [n for n in range(len(self.events)) if self.is_enabled(state, n)]
+        return self._sorted_out(state)[0]
+
+    def refused(self, state: State) -> list[int]:
+        """The events that are refused in a state."""
+        return self._sorted_out(state)[1]
+
+    def _sorted_out(self, state: State) -> tuple[list[int], list[int]]:
+        if state not in self._sorted:
+            found = [(n, self.outcome(state, n)) for n in range(len(self.events))]
+            self._sorted[state] = (
+                [n for n, outcome in found if outcome is not None and outcome.refusal is None],
+                [n for n, outcome in found if outcome is not None and outcome.refusal is not None],
+            )
+        return self._sorted[state]
 
     def is_enabled(self, state: State, number: int) -> bool:
         """Whether the event is accepted in the state."""

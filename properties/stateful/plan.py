@@ -19,7 +19,7 @@ from kvspec.properties.stateful.goals import Pair, find_goals
 from kvspec.properties.stateful.walks import Cover, Walk
 from kvspec.spec.language import Instance, Property
 
-_FORMAT = 1
+_FORMAT = 2
 KINDS = ("invariant", "lemma", "step")
 """The kinds of claims that a run checks."""
 
@@ -28,13 +28,14 @@ KINDS = ("invariant", "lemma", "step")
 class Plan:
     """Walks over an instance and what is to be reached.
 
-    walks: events by number; first those to the goals. pairs: actions with None where some state accepts
-    them, and with each code with which some state refuses them. states, transitions: of the instance,
-    as far as it was explored. planned: transitions that the walks take. whole: the instance was
-    explored to its end. checked: claims that hold of all explored states and steps.
+    walks: events by number; the first `goals` of them lead to the goals. pairs: actions with None where
+    some state accepts them, and with each code with which some state refuses them. states,
+    transitions: of the instance, as far as it was explored. planned: transitions that the walks take.
+    whole: the instance was explored to its end. checked: claims that hold of all its states and steps.
     """
 
     walks: tuple[Walk, ...]
+    goals: int
     pairs: frozenset[Pair]
     states: int
     transitions: int
@@ -86,9 +87,11 @@ def _compute(
     goals = find_goals(graph)
     cover = Cover(graph, length)
     cover.reach(goals, most)
+    count = len(cover.walks)
     cover.complete(most)
     return Plan(
         walks=tuple(cover.walks),
+        goals=count,
         pairs=frozenset(goal.pair for goal in goals),
         states=len(graph),
         transitions=len(graph.source),
@@ -145,6 +148,7 @@ def _from_json(given: dict[str, Any]) -> Plan:
     return Plan(
         walks=tuple(tuple(walk) for walk in given["walks"]),
         pairs=frozenset((action, code) for action, code in given["pairs"]),
+        goals=given["goals"],
         states=given["states"],
         transitions=given["transitions"],
         planned=given["planned"],

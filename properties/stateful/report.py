@@ -27,7 +27,8 @@ class StatefulReport:
     verdict: "holds", "violated" or "unknown"; reason says why it is unknown. examples: those that did
     anything. sequences: runs from a reset; at a violation, up to the one that failed. steps: events
     performed, of which so many were accepted and refused. touched: transitions taken of the
-    `transitions` of the instance; planned: those that the walks take. is_whole: the instance was explored to its end.
+    `transitions` of the instance; planned: those that the walks take. is_whole: the instance was
+    explored to its end. actions, refusals: how many the instance allows.
     never_taken: actions that the instance can take and the run did not. never_probed: refusals, as
     (action, code), that the instance can give and the run did not ask for. out_of_reach: what no state
     of the instance allows, as an action or (action, code). saved: where `save` put the failure.
@@ -75,7 +76,9 @@ class StatefulReport:
         if self.saved is not None:
             lines.append(f"  saved as {self.saved}")
         lines += [f"  NEVER TAKEN: {name}" for name in self.never_taken]
-        lines += [f"  NEVER PROBED: {action} refused with {code}" for action, code in self.never_probed]
+        lines += [
+            f"  NEVER PROBED: {action} refused with {code}" for action, code in self.never_probed
+        ]
         lines.append(
             f"  {self.examples:,} examples, {self.sequences:,} sequences, {self.steps:,} events "
             f"({self.accepted:,} accepted, {self.refused:,} refused), {self.seconds:.1f} s"

@@ -20,6 +20,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from kvspec.properties.stateful.machine import (
     WALKS_AT_MOST,
     BackendFactory,
+    WalkMachine,
     load_factory,
     machine_of,
     split,
@@ -35,6 +36,9 @@ from kvspec.spec.language import Instance, Property
 
 Save = Callable[[Failure], str | None]
 """Keeps a failure, as a trace say, and gives the name under which it can be found."""
+
+GOAL_REPEATS = 6
+"""How often the walks to the goals are drawn at least, so that no refusal is missed by chance."""
 
 _SEED_BITS = 32
 _QUIET = settings(
@@ -60,16 +64,14 @@ def run(
     save: Save | None = None,
     progress: Callable[[RunProgress], None] | None = None,
     plan: Plan | None = None,
-    is_plain: bool = False,
     damage_every: int = 16,
 ) -> StatefulReport:
     """Hold a backend against the specification of an instance.
 
     backend: what makes one, or its name as `package.module:factory`. max_examples, seed: by default
     those of the profile (dev, ci or deep; by default the one that the environment asks for). save:
-    given the shrunk failure. plan: by default the one of the profile's size. is_plain: choose among
-    enabled events at random and follow no walk, for comparison. damage_every: look for damage after
-    so many events. Nothing is printed and no file is written but the plan's.
+    given the shrunk failure. plan: by default the one of the profile's size. damage_every: look for
+    damage after so many events. Nothing is printed and no file is written but the plan's.
     """
     started = time.perf_counter()
     size = find_profile(current_profile() if profile is None else profile)
@@ -82,7 +84,7 @@ def run(
         plan = make_plan(instance, claims, length=size.length, most=size.walks)
     runner = _Runner(
         Oracle(instance, claims, plan.checked), plan, load_factory(backend), size, seed,
-        progress, is_plain, damage_every,
+        progress, damage_every,
     )  # fmt: skip
     failure = runner.run()
     saved = save(failure) if save is not None and failure is not None else None
@@ -122,44 +124,50 @@ class _Runner:
     size: Profile
     seed: int
     progress: Callable[[RunProgress], None] | None
-    is_plain: bool
     damage_every: int
     tally: Tally = attrs.field(factory=Tally)
 
-    def parts(self) -> list[Sequence[Walk]]:
-        """The walks of each part: as many as it takes to draw each walk so often as asked."""
-        walks = self.plan.walks
-        wanted = -(-len(walks) * self.size.repeats // max(1, self.size.examples))
-        return split(walks, min(WALKS_AT_MOST, max(1, wanted)))
+    def parts(self) -> tuple[list[Sequence[Walk]], list[Sequence[Walk]]]:
+        """The walks to the goals, and the others, each in parts for one example.
+
+        There are as many walks in a part as it takes to draw each walk as often as asked.
+        """
+        goals, others = self.plan.walks[: self.plan.goals], self.plan.walks[self.plan.goals :]
+        wanted = -(-len(others) * self.size.repeats // max(1, self.size.examples))
+        return split(goals, WALKS_AT_MOST), split(others, min(WALKS_AT_MOST, max(1, wanted)))
 
     def run(self) -> Failure | None:
         """Go through the parts round by round until the examples are used up or one fails."""
-        parts = self.parts()
-        left, turn = self.size.examples, 0
-        while left > 0:
-            rounds = 1 if turn == 0 else max(1, left // len(parts))
+        goals, others = self.parts()
+        left = self.size.examples
+        for turn, (parts, most) in enumerate(
+            ((goals, 1), (others, 1), (goals, GOAL_REPEATS - 1), (others, left))
+        ):
+            share = max(1, min(most, left // max(1, len(parts))))
             for number, walks in enumerate(parts):
-                count = min(rounds, left)
-                if count == 0:
-                    break
-                failure = self._part(walks, count, f"{self.seed}/{turn}/{number}")
-                left -= count
-                if failure is not None:
-                    return failure
-                self._tell()
-            turn += 1
+                count = min(share, left)
+                if count > 0:
+                    failure = self._part(walks, count, f"{self.seed}/{turn}/{number}")
+                    left -= count
+                    if failure is not None:
+                        return failure
+                    self._tell()
         return None
 
     def _part(self, walks: Sequence[Walk], count: int, name: str) -> Failure | None:
         machine = machine_of(
-            self.oracle, walks, self.factory, self.tally,
-            damage_every=self.damage_every, is_plain=self.is_plain,
-        )  # fmt: skip
+            self.oracle, walks, self.factory, self.tally, damage_every=self.damage_every
+        )
+
+        # Hypothesis reads the source of what it is given, and this is less than a class.
+        def make() -> WalkMachine:
+            return machine()
+
         drawn = random.Random(name).getrandbits(_SEED_BITS)
         # The first example of Hypothesis is the simplest: it drops every walk, and is one more.
         sized = settings(_QUIET, max_examples=count + 1, stateful_step_count=len(walks))
         try:
-            run_state_machine_as_test(seeded(drawn)(machine), settings=sized)
+            run_state_machine_as_test(seeded(drawn)(make), settings=sized)  # type: ignore[arg-type]
         except Mismatch as found:
             return Failure(found.kind, found.message, found.steps, self.seed)
         except Flaky as found:
