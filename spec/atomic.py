@@ -31,6 +31,7 @@ from kvspec.spec.handles import (
 )
 from kvspec.spec.language import (
     Bool,
+    Counts,
     Expr,
     Map,
     Module,
@@ -192,5 +193,6 @@ ATOMIC = instance(
         appends_below_the_last_version,
         truncates_below_the_last_version,
     ),
+    expected=Counts(3_761, 10_644, 10, 228, 969),
     doc="two requests of two layers, as a reader sees them",
 )

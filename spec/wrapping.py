@@ -4,8 +4,9 @@ Modelled: one handle table whose entries are released and given away again, and 
 generation and come back late. The counter has `width` values and then begins again. `reuses` counts,
 for each append, the releases of its handle since it began; a release waits while an append to the
 handle has already lived through `lifetime` of them. Generation equality alone decides a publication.
-Claimed: with lifetime < width no stale append is published. A width of at most the lifetime brings the
-fault back: the handle comes round to the captured generation, and the late append goes through.
+Claimed, and proved for all widths and lifetimes: with lifetime < width no stale append is published.
+A width of at most the lifetime brings the fault back: the handle comes round to the captured
+generation, and the late append goes through.
 Left out: everything but handles, generations and the two ends of an append.
 """
 
@@ -20,6 +21,7 @@ from kvspec.spec.failures import (
 from kvspec.spec.handles import Generation, Handle
 from kvspec.spec.language import (
     Bool,
+    Counts,
     Enum,
     ErrorCode,
     Expr,
@@ -31,6 +33,7 @@ from kvspec.spec.language import (
     Properties,
     Step,
     System,
+    after,
     exists,
     fired,
     forall,
@@ -138,15 +141,75 @@ def release_reused(step: Step, h: Handle) -> None:
 
 system = System.of("wrapping", "Handle reuse under a generation counter that wraps.", wrapping)
 properties = Properties(system)
+# Claimed without the assumption on the width; false of an instance whose counter is too narrow.
+unconditional = Properties(system)
+
+
+def is_wide() -> Expr:
+    """No live append sees as many releases as the counter has values."""
+    return lifetime < width
+
+
+def only_fresh() -> Expr:
+    """What is published by this step has seen no release of its handle."""
+    return forall(
+        Late,
+        lambda x: implies(
+            fired(publish_late)
+            & (late_state[x] == LateState.PREPARED)
+            & after(late_state[x] == LateState.IDLE),
+            reuses[x] == 0,
+        ),
+    )
+
+
+@properties.lemma
+def a_counter_stays_below_its_width() -> Expr:
+    """A counter, and what an append captured of it, is one of `width` values."""
+    return implies(
+        is_wide(),
+        forall(Handle, lambda h: counter[h] < width) & forall(Late, lambda x: late_base[x] < width),
+    )
+
+
+@properties.lemma
+def a_live_append_sees_at_most_its_lifetime() -> Expr:
+    """No append has seen more releases of its handle than it may."""
+    return forall(Late, lambda x: reuses[x] <= lifetime)
+
+
+@properties.lemma
+def a_prepared_append_has_a_handle() -> Expr:
+    """What is prepared extends some handle."""
+    return forall(
+        Late, lambda x: implies(late_state[x] == LateState.PREPARED, is_some(late_target[x]))
+    )
+
+
+@properties.lemma
+def a_counter_is_the_captured_one_and_the_releases_since() -> Expr:
+    """The counter of an append's handle is the captured one plus the releases since, wrapped once at most."""
+    return forall(
+        Late,
+        Handle,
+        lambda x, h: implies(
+            is_wide() & (late_target[x] == h),
+            (counter[h] == late_base[x] + reuses[x])
+            | (counter[h] + width == late_base[x] + reuses[x]),
+        ),
+    )
 
 
 @properties.step
+def a_wide_counter_lets_only_fresh_appends_through() -> Expr:
+    """With a lifetime below the width, what is published has seen no release of its handle."""
+    return implies(is_wide() & fired(publish_late), only_fresh())
+
+
+@unconditional.step
 def only_fresh_appends_are_published() -> Expr:
-    """An append that is published has seen no release of its handle."""
-    return implies(
-        fired(publish_late),
-        exists(Late, lambda x: (late_state[x] == LateState.PREPARED) & (reuses[x] == 0)),
-    )
+    """Whatever the width, what is published has seen no release of its handle."""
+    return only_fresh()
 
 
 @properties.witness
@@ -155,11 +218,32 @@ def reaches_an_append_that_has_waited() -> Expr:
     return exists(Late, lambda x: is_some(late_target[x]) & (reuses[x] > 0))
 
 
-def make_instance(width_: int, lifetime_: int) -> Instance:
-    """One handle and one late append, with a counter of that width and appends of that lifetime."""
+@properties.witness
+def reaches_a_counter_that_has_wrapped() -> Expr:
+    """An append has captured a larger value than the counter of its handle has now."""
+    return exists(Late, Handle, lambda x, h: (late_target[x] == h) & (counter[h] < late_base[x]))
+
+
+def make_instance(
+    width_: int,
+    lifetime_: int,
+    *,
+    handles: int = 1,
+    appends: int = 1,
+    expected: Counts | None = None,
+) -> Instance:
+    """A counter of that width and appends of that lifetime, by default one append to one handle.
+
+    Counts have one value more, so that a rule which lets an append wait too long is seen to do so.
+    """
     return instance(
         f"WIDTH{width_}_LIFETIME{lifetime_}",
         system,
-        {Handle: 1, Late: 1, Generation: width_, Count: lifetime_},
+        {Handle: handles, Late: appends, Generation: width_, Count: lifetime_ + 1},
         constants={width: width_, lifetime: lifetime_},
+        expected=expected,
+        doc=f"a counter of {width_} values under appends that see at most {lifetime_} releases",
     )
+
+
+SAFE = make_instance(3, 2, handles=2, appends=2, expected=Counts(1_314, 4_860, 20, 0, 393))

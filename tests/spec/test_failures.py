@@ -54,20 +54,25 @@ def test_codes_and_meanings_tell_each_other_apart():
         assert not code.meaning.endswith(".")
 
 
+def record(guards):
+    """Record the guards in this order as those of one action."""
+    step = Step("begin", lambda _: None)
+    for guard in guards:
+        step.require(guard.condition, guard.code)
+    return step
+
+
 @pytest.mark.parametrize("place", range(len(begin.guards) - 1))
 def test_the_language_refuses_guards_out_of_order(place):
     """Begin with two neighbouring guards exchanged is refused exactly if their classes then go back (A12)."""
     guards = list(begin.guards)
     guards[place], guards[place + 1] = guards[place + 1], guards[place]
-    step = Step("begin", lambda _: None)
     orders = [guard.code.order for guard in guards if guard.code.order]
     if orders == sorted(orders):
-        for guard in guards:
-            step.require(guard.condition, guard.code)
+        record(guards)
         return
     with pytest.raises(DefinitionError, match="comes after one of a later failure class"):
-        for guard in guards:
-            step.require(guard.condition, guard.code)
+        record(guards)
 
 
 def test_a_code_is_a_value():
