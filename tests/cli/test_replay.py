@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 
 def test_a_violation_can_be_replayed(kvspec, broken_trace) -> None:
     """What explore wrote is taken by the specification, and the claim fails where it did."""
@@ -51,3 +53,33 @@ def test_a_trace_is_written_as_itf_and_read_back(kvspec, broken_trace, tmp_path)
     path.write_text(kvspec("replay", str(broken_trace), "--itf").out)
     assert json.loads(path.read_text())["#meta"]["format"] == "ITF"
     assert kvspec("replay", str(path)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("form", "line"), [("text", "publication"), ("mermaid", "sequenceDiagram"), ("dot", "digraph")]
+)
+def test_a_trace_is_drawn(kvspec, form: str, line: str) -> None:
+    """A trace of the library, by its name, as a space-time diagram."""
+    ran = kvspec("replay", "publish.drop-guard.STALE_SNAPSHOT", "--picture", form)
+    assert ran.code == 0
+    assert line in ran.out
+
+
+def test_a_mutant_of_the_library_is_refused_by_the_sound_and_taken_by_the_faulty(kvspec) -> None:
+    """All three targets, on the trace that drops the check of the snapshot."""
+    pytest.importorskip("torch")
+    data = kvspec("replay", "publish.drop-guard.STALE_SNAPSHOT", "--json").json
+    outcomes = {each["target"]: each["outcome"] for each in data["replays"]}
+    assert outcomes["spec"] == outcomes["sound"] == "refused_as_specified"
+    assert outcomes["faulty"] in ("damage_shown", "no_damage")
+    assert data["verdict"] == "holds"
+
+
+def test_without_torch_only_the_specification_is_at_hand(kvspec, monkeypatch) -> None:
+    """By default what cannot be had is told and left out; asked for by name it is an error."""
+    monkeypatch.setattr("kvspec.cli.replay.torch_absent", lambda: "torch is not installed: get it")
+    name = "publish.drop-guard.STALE_SNAPSHOT"
+    data = kvspec("replay", name, "--json").json
+    assert data["verdict"] == "holds"
+    assert [each["outcome"] for each in data["replays"]][1:] == ["not_run", "not_run"]
+    assert kvspec("replay", name, "--target", "sound").code == 2

@@ -81,3 +81,33 @@ def test_one_bad_stage_is_enough(verdict: str) -> None:
     found = answer(lock, [bad], 1.0)
     assert found.verdict == verdict
     assert "no luck" in found.text
+
+
+@pytest.mark.slow
+def test_the_core_system_holds(kvspec) -> None:
+    """The main job: every stage of the core system holds, and nothing is left unexercised."""
+    ran = kvspec("verify", "--json")
+    data = ran.json
+    bad = {
+        each["stage"]: each.get("reason") for each in data["results"] if each["verdict"] != HOLDS
+    }
+    assert bad == {}
+    assert data["vacuous"] == []
+    assert (ran.code, data["verdict"]) == (0, HOLDS)
+    assert {each["command"] for each in data["results"]} == {
+        "explore",
+        "mutants",
+        "prove",
+        "replay",
+        "test",
+    }
+
+
+def test_without_torch_its_stages_are_unknown(monkeypatch) -> None:
+    """What needs torch is not skipped in silence: it is unknown, with the reason."""
+    from kvspec.cli import plan
+
+    monkeypatch.setattr("kvspec.cli.backends.find_spec", lambda _: None)
+    found = plan.test_stage("core", "TINY", lambda *_: None)
+    assert found.verdict == UNKNOWN
+    assert "kvspec[torch]" in found.text

@@ -34,3 +34,10 @@ def make_backend(system: str, mutation: str | None = None) -> Backend | None:
 
     fault = fault_for(mutation)
     return None if fault is None else DecodeBackend(faults=(fault,))
+
+
+def is_stand_in(mutation: str | None) -> bool:
+    """Whether the fault that a cache is given for a mutation is another one, near to it."""
+    from kvspec.models.decode.backend_faults import fault_for
+
+    return mutation is not None and fault_for(mutation) != mutation

@@ -156,8 +156,8 @@ def as_json(instance: Instance, found: Exploration) -> dict[str, Any]:
     from kvspec.report.steps import trace_json
 
     plain = (
-        "system instance states represented transitions depth seconds cpu_seconds complete verdict "
-        "reason deadlocks terminal cut bytes_per_state threads"
+        "system instance states represented transitions depth seconds cpu_seconds compile_seconds "
+        "complete verdict reason deadlocks terminal cut bytes_per_state threads"
     )
     data: dict[str, Any] = {name: getattr(found, name) for name in plain.split()}
     data["symmetric"] = list(found.symmetric)

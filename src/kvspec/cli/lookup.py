@@ -1,4 +1,4 @@
-"""Look-ups by name: systems, their claims, instances and actions. A miss lists what exists."""
+"""Look-ups by name: systems, instances and refinements. A miss lists what exists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kvspec.cli.errors import unknown
 
 if TYPE_CHECKING:
     from kvspec.counterexamples.systems import KnownSystem
-    from kvspec.spec.language import Action, Instance
+    from kvspec.spec.language import Instance
     from kvspec.spec.language.refinement import Refinement
 
 
@@ -38,21 +38,6 @@ def instance_named(system: KnownSystem, name: str | None, command: str) -> Insta
             f"kvspec {command} {system.name} {first}" if known else "choose another system",
         )
     return known[name]
-
-
-def action_named(system: KnownSystem, name: str, command: str) -> Action:
-    """The action of that name."""
-    actions = system.system.actions
-    if name not in actions:
-        first = next(iter(actions))
-        raise unknown(
-            f"action in {system.name}",
-            name,
-            actions,
-            f"ACTION of kvspec {command}",
-            f"kvspec {command} {system.name} {first}",
-        )
-    return actions[name]
 
 
 def refinements_of(system: KnownSystem) -> list[Refinement]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from kvspec.cli.backends import backend_name, make_backend, torch_absent
+from kvspec.cli.backends import backend_name, is_stand_in, make_backend, torch_absent
 from kvspec.cli.errors import UsageError, unknown
 from kvspec.cli.output import CheckOutput, Flag, Output, check_outputs, deliver
 from kvspec.cli.progress import counting
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kvspec.counterexamples.results import Replay
 
 Target = Literal["spec", "sound", "faulty", "all"]
+Picture = Literal["text", "mermaid", "dot"]
 TARGETS = ("spec", "sound", "faulty")
 
 
@@ -40,6 +41,7 @@ class Run:
 def replay(
     *files: str,
     target: Target = "all",
+    picture: Picture | None = None,
     as_test: Flag = False,
     itf: Flag = False,
     output: CheckOutput = CheckOutput(),  # noqa: B008  # frozen, and how cyclopts takes a group
@@ -53,14 +55,15 @@ def replay(
     Args:
         files: trace files, or names of traces in the library; without any, the whole library.
         target: spec, sound, faulty, or all of them that can be had.
+        picture: print the trace as a space-time diagram (text, mermaid or dot), and run nothing.
         as_test: print a pytest function that reproduces the trace, and run nothing.
         itf: print the trace in the Informal Trace Format, for other tools, and run nothing.
         output: how the answer is told.
     """
     check_outputs(output)
     paths = [find_trace(name) for name in files] or library()
-    if as_test or itf:
-        return deliver(_converted(paths, output, as_test=as_test), output)
+    if picture or as_test or itf:
+        return deliver(_converted(paths, output, picture, as_test=as_test), output)
     reason = torch_absent()
     if reason is not None and target in ("sound", "faulty"):
         raise UsageError(
@@ -146,29 +149,26 @@ def run_one(found: Resolved, target: str) -> Run | None:
     from kvspec.counterexamples.replay import replay as replay_trace
 
     start = perf_counter()
+    system, mutation = found.trace.system, found.trace.mutation
+    fault = mutation.name if mutation is not None and target == "faulty" else None
     backend: Any = "spec"
     if target != "spec":
-        mutation = found.trace.mutation
-        if backend_name(found.trace.system) is None or (target == "faulty" and mutation is None):
+        if backend_name(system) is None or (target == "faulty" and fault is None):
             return None
         absent = torch_absent()
         if absent is not None:
             return _skipped(found, target, absent)
-        name = mutation.name if mutation and target == "faulty" else None
-        backend = make_backend(found.trace.system, name)
-        if backend is None:
-            return None
+        backend = make_backend(system, fault)
+    if backend is None:
+        return None
     try:
         result = replay_trace(found, backend, faulty=target == "faulty", where=found.where)
     except TraceError as error:
-        raise UsageError(
-            f"{found.where} cannot be replayed",
-            error.found,
-            error.expected,
-            error.where,
-            error.advice,
-        ) from error
+        what = f"{found.where} cannot be replayed"
+        raise UsageError(what, error.found, error.expected, error.where, error.advice) from error
     verdict = judge(result)
+    if result.outcome == "no_damage" and verdict == VIOLATED and is_stand_in(fault):
+        return None  # the stand-in shows itself only to a reader within the step
     data = {**result.as_json(), "target": target, "verdict": verdict}
     seconds = perf_counter() - start
     return Run(found.where, target, verdict, data, result.show(), result.message, seconds)
@@ -240,9 +240,14 @@ def answer(runs: list[Run], *, detailed: bool = True, must_run: bool = False) ->
     return Answer("replay", verdict, data, "\n\n".join(parts), checks)
 
 
-def _converted(paths: list[Path], output: Output, *, as_test: bool) -> Answer:
-    """One trace as a pytest function or in ITF."""
+def _converted(
+    paths: list[Path], output: Output, picture: Picture | None, *, as_test: bool
+) -> Answer:
+    """One trace as a picture, as a pytest function or in ITF."""
     import json
+
+    from kvspec.counterexamples import as_test as as_function
+    from kvspec.counterexamples import to_itf
 
     if len(paths) != 1:
         raise UsageError(
@@ -252,14 +257,21 @@ def _converted(paths: list[Path], output: Output, *, as_test: bool) -> Answer:
             "FILE of kvspec replay",
             "name one trace file",
         )
-    trace = read(paths[0]).trace
+    found, name = read(paths[0]), paths[0].name
+    if picture is not None:
+        text = draw(found, picture)
+        return Answer("replay", HOLDS, {"trace": name, "picture": text}, text)
     if as_test:
-        from kvspec.counterexamples import as_test as as_function
-
-        text = as_function(trace, paths[0].name)
-        return Answer("replay", HOLDS, {"trace": paths[0].name, "test": text}, text.rstrip())
-    from kvspec.counterexamples.itf import to_itf
-
-    document = to_itf(trace)
-    data = {"trace": paths[0].name, "itf": document} if output.json else document
+        text = as_function(found.trace, name).rstrip()
+        return Answer("replay", HOLDS, {"trace": name, "test": text}, text)
+    document = to_itf(found.trace)
+    data = {"trace": name, "itf": document} if output.json else document
     return Answer("replay", HOLDS, data, json.dumps(document, indent=2))
+
+
+def draw(found: Resolved, picture: Picture) -> str:
+    """The space-time diagram of a trace."""
+    from kvspec.counterexamples.lanes import lanes
+    from kvspec.counterexamples.pictures import dot, mermaid
+
+    return {"text": lanes, "mermaid": mermaid, "dot": dot}[picture](found).rstrip()

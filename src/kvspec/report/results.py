@@ -48,5 +48,7 @@ def _told(result: Result) -> tuple[str, str, str]:
         held = sum(each["verdict"] == "holds" for each in result["replays"])
         return "replay", "the library", f"{held} of {len(result['replays'])} replays"
     if command == "test" and "examples" in result:
-        return "test", str(result.get("backend", "")), f"{result['examples']:,} runs"
+        cache = str(result["backend"]).rpartition(":")[2]
+        extent = f"{result['touched']:,} of {result['transitions']:,} transitions taken"
+        return "test", f"{cache}, {result['system']}/{result['instance']}", extent
     return str(result["stage"]), "", str(result.get("reason", "")).splitlines()[0][:60]
