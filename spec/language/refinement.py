@@ -137,6 +137,12 @@ def refinement(
     images = {variable.name: _image(name, variable, given) for variable, given in mapping.items()}
     _cover(name, "the mapping", images, abstract.variables)
     given_constants = {getattr(key, "name", key): value for key, value in (constants or {}).items()}
+    for constant in given_constants:
+        if constant not in abstract.constants:
+            raise DefinitionError(
+                f"refinement {name}: {constant} is no constant of {abstract.name}; it has "
+                f"{listing(abstract.constants)}"
+            )
     rigid = {
         constant: coerce(
             given_constants.get(constant, concrete.constants.get(constant)),
@@ -145,6 +151,15 @@ def refinement(
         )
         for constant, symbol in abstract.constants.items()
     }
+    for constant, value in rigid.items():
+        if any(
+            isinstance(node, Read | Symbol) and not _is_rigid(node, concrete)
+            for node in walk(value)
+        ):
+            raise DefinitionError(
+                f"refinement {name}: the constant {constant} is mapped to {value!r}: use constants of "
+                f"{concrete.name} alone; it has {listing(concrete.constants)}"
+            )
     matches = _steps(name, concrete, steps)
     _cover(name, "the steps", matches, _transitions(concrete))
     for image in images.values():
@@ -152,6 +167,10 @@ def refinement(
     for found in matches.values():
         _check_calls(name, concrete, abstract, found)
     return Refinement(name, concrete, abstract, images, rigid, matches, doc)
+
+
+def _is_rigid(node: Expr, concrete: System) -> bool:
+    return isinstance(node, Symbol) and concrete.constants.get(node.name) is node
 
 
 def _image(name: str, variable: Variable, given: Any) -> Image:
