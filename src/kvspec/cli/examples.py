@@ -35,7 +35,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "replay": (
         ("kvspec replay", "the whole library"),
         ("kvspec replay publish.drop-guard.STALE_SNAPSHOT", "one of its traces"),
-        ("kvspec replay release.drop-guard.NOT_TERMINAL --picture text", "drawn"),
+        ("kvspec replay trace.json --picture text", "as a space-time diagram"),
         ("kvspec replay trace.json --as-test", "a trace as a pytest file"),
     ),
     "show": (

@@ -105,6 +105,7 @@ def need_solver(solver: Solver) -> None:
 def run(subject: KnownSystem, proof: Proof, progress: Counted | None) -> ProofReport:
     """Settle the obligations with one solver."""
     from kvspec.models.symbolic import prove as settle
+    from kvspec.properties.reach import search_reaches
 
     return settle(
         subject.system,
@@ -115,6 +116,7 @@ def run(subject: KnownSystem, proof: Proof, progress: Counted | None) -> ProofRe
         workers=proof.workers,
         only=proof.only,
         progress=progress,
+        reach=search_reaches,
     )
 
 
