@@ -1,6 +1,7 @@
 """Labels of counterexamples to induction."""
 
 import attrs
+
 from kvspec.models.symbolic import prove
 from kvspec.properties.reach import search_reaches
 from kvspec.spec.examples.peer import properties, system
