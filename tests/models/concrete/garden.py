@@ -1,5 +1,6 @@
 """A small system with every construct, for the reference engine."""
 
+from kvspec.models.concrete import Event, Machine, State
 from kvspec.spec.language import (
     ANY,
     Bool,
@@ -102,3 +103,18 @@ def grows_small_nodes(n, k):
 def make(nodes=3, largest=3, **more):
     """An instance by its sizes."""
     return instance("plot", system, {Node: nodes, Size: largest}, constants={most: 2}, **more)
+
+
+def state(colours="RRR", sizes=(0, 0, 0), links=(None, None, None), marks=(), lit=False):
+    """A state of the garden with three nodes; marks as (node, colour)."""
+    names = {"R": "RED", "B": "BLUE"}
+    table = tuple((n, c) in marks for n in range(3) for c in ("RED", "BLUE"))
+    return State((tuple(names[c] for c in colours), tuple(sizes), tuple(links), table, (lit,)))
+
+
+def event(action, **values):
+    """An event of the garden."""
+    return Event(action, tuple(values.items()))
+
+
+MACHINE = Machine(make())

@@ -1,7 +1,21 @@
 """What an event does to a state: accepted, refused with reasons, cut, or not tried at all."""
 
 import pytest
-from garden import Colour, Node, Size, colour, flag, garden, make, most, size, system
+from garden import (
+    MACHINE,
+    Colour,
+    Node,
+    Size,
+    colour,
+    event,
+    flag,
+    garden,
+    make,
+    most,
+    size,
+    state,
+    system,
+)
 
 from kvspec.models.concrete import Event, Machine, State
 from kvspec.spec.language import (
@@ -21,21 +35,6 @@ from kvspec.spec.language import (
     member,
     the,
 )
-
-
-def state(colours="RRR", sizes=(0, 0, 0), links=(None, None, None), marks=(), lit=False):
-    """A state of the garden with three nodes; marks as (node, colour)."""
-    names = {"R": "RED", "B": "BLUE"}
-    table = tuple((n, c) in marks for n in range(3) for c in ("RED", "BLUE"))
-    return State((tuple(names[c] for c in colours), tuple(sizes), tuple(links), table, (lit,)))
-
-
-def event(action, **values):
-    """An event of the garden."""
-    return Event(action, tuple(values.items()))
-
-
-MACHINE = Machine(make())
 
 
 def test_an_accepted_step_assigns_from_the_state_before():

@@ -3,10 +3,9 @@
 import json
 
 import pytest
-from garden import make
+from garden import MACHINE, event, make, state
 from hypothesis import given
 from hypothesis import strategies as st
-from test_machine import MACHINE, event, state
 
 from kvspec.models.concrete import (
     Machine,
