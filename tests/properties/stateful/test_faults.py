@@ -114,6 +114,7 @@ class TornInside(SpecBackend):
         """Replaced by who watches."""
 
     def perform(self, event: Event) -> Reply:
+        """Publish in two visible parts."""
         before = self._state
         reply = super().perform(event)
         after = self._state
@@ -139,6 +140,7 @@ class Harmed(SpecBackend):
     """Comes to harm when it is cancelled."""
 
     def damage(self) -> list[Damage]:
+        """Two rows of another request, while the handle is cancelled."""
         cancelled = "CANCELLED" in self._state.tables[2]
         return [Damage("rows", "handle0", 2, "rows of another request")] if cancelled else []
 
@@ -147,6 +149,7 @@ class Raises(SpecBackend):
     """Answers one event with an exception."""
 
     def perform(self, event: Event) -> Reply:
+        """Raise where a truncation would be accepted."""
         if event.action == "truncate" and super().step(event).kind == "accepted":
             raise IndexError("row 3 of 3")
         return super().perform(event)
@@ -156,6 +159,7 @@ class WrongStart(SpecBackend):
     """Begins in a state that is not initial."""
 
     def observe(self) -> State:
+        """Show generation 1 where it is 0."""
         return State(((1,), *super().observe().tables[1:]))
 
 
@@ -165,6 +169,7 @@ class Leaky(SpecBackend):
     count = 0
 
     def perform(self, event: Event) -> Reply:
+        """Refuse everything after some publications."""
         reply = super().perform(event)
         if event.action == "publish" and reply.accepted:
             self.count += 1

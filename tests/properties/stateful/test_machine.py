@@ -74,7 +74,7 @@ def test_a_backend_is_found_by_name() -> None:
     """A name is `package.module:factory`; what it does not name is said."""
     name = "kvspec.properties.stateful.reference:SpecBackend"
     assert load_factory(name) is SpecBackend
-    with pytest.raises(ValueError, match="expected package.module:factory"):
+    with pytest.raises(ValueError, match=r"expected package\.module:factory"):
         load_factory("kvspec.properties")
     with pytest.raises(TypeError, match="has no function or class Nobody"):
         load_factory("kvspec.properties.stateful.reference:Nobody")
