@@ -46,6 +46,7 @@ from kvspec.spec.handles import (
     version,
 )
 from kvspec.spec.language import (
+    TRUE,
     Enum,
     Expr,
     Module,
@@ -57,6 +58,7 @@ from kvspec.spec.language import (
     none,
     one_of,
     the,
+    where,
 )
 
 
@@ -131,17 +133,28 @@ def is_ended(x: Expr) -> Expr:
     return one_of(state[x], TxnState.PUBLISHED, TxnState.ABORTED, TxnState.REJECTED)
 
 
-def discard(step: Step, x: Expr, end: Expr) -> None:
-    """The append ends in `end`; its claims and staged rows are gone, its interval stays on record."""
-    step.assign(state[x], end)
-    step.assign(target[x], none(Handle))
-    step.assign(base_generation[x], 0)
-    step.assign(base_version[x], 0)
-    step.assign(txn_abi[x], none(Abi))
-    step.assign(key[x], none(Key))
+CAPTURED = (
+    (target, none(Handle)),
+    (base_generation, 0),
+    (base_version, 0),
+    (txn_abi, none(Abi)),
+    (key, none(Key)),
+)
+"""What an append captures at begin and claims until it ends, with the values where it claims nothing."""
+
+
+def discard(step: Step, x: Expr, end: Expr, hit: Expr = TRUE) -> None:
+    """Where `hit`, the append ends in `end`: claims and staged rows are gone, the interval stays on record."""
+
+    def put(old: Expr, new: object) -> None:
+        step.assign(old, new if hit is TRUE else where(hit, new, old))
+
+    put(state[x], end)
+    for variable, blank in CAPTURED:
+        put(variable[x], blank)
     for layer in step.every(Layer):
-        step.assign(k_end[x, layer], start[x])
-        step.assign(v_end[x, layer], start[x])
+        put(k_end[x, layer], start[x])
+        put(v_end[x, layer], start[x])
 
 
 @append.action

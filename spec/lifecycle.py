@@ -19,7 +19,6 @@ from kvspec.spec.append import (
     is_live,
     k_end,
     key,
-    start,
     state,
     target,
     txn_abi,
@@ -165,16 +164,7 @@ def cancel_request(step: Step, h: Handle) -> None:
     step.require(phase[h] == Phase.DECODE_READY, HANDLE_TERMINAL)
     step.assign(phase[h], Phase.CANCELLED)
     for x in step.every(Txn):
-        hit = is_live(x) & is_append_to(x, h)
-        step.assign(state[x], where(hit, TxnState.ABORTED, state[x]))
-        step.assign(target[x], where(hit, none(Handle), target[x]))
-        step.assign(base_generation[x], where(hit, 0, base_generation[x]))
-        step.assign(base_version[x], where(hit, 0, base_version[x]))
-        step.assign(txn_abi[x], where(hit, None, txn_abi[x]))
-        step.assign(key[x], where(hit, None, key[x]))
-        for layer in step.every(Layer):
-            step.assign(k_end[x, layer], where(hit, start[x], k_end[x, layer]))
-            step.assign(v_end[x, layer], where(hit, start[x], v_end[x, layer]))
+        discard(step, x, TxnState.ABORTED, is_live(x) & is_append_to(x, h))
 
 
 @lifecycle.action

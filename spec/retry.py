@@ -10,6 +10,7 @@ Left out: how long receipts are kept, and retries of appends that were never pub
 from __future__ import annotations
 
 from kvspec.spec.append import (
+    CAPTURED,
     Key,
     Txn,
     TxnState,
@@ -35,7 +36,7 @@ from kvspec.spec.failures import (
     NOT_PUBLISHED,
     TXN_LIVE,
 )
-from kvspec.spec.handles import Abi, Handle, Layer, Length, Version, handles
+from kvspec.spec.handles import Handle, Layer, Length, Version, handles
 from kvspec.spec.language import Bool, Module, Option, Step, none
 
 retry_module = Module(
@@ -76,6 +77,16 @@ ack_receipt = retry_module.variable(
     "ack_receipt", Txn, to=Version, init=0, meaning="snapshot that this client was told"
 )
 
+ANSWER = (
+    (acked, False),
+    (ack_handle, none(Handle)),
+    (ack_key, none(Key)),
+    (ack_base, 0),
+    (ack_count, 0),
+    (ack_receipt, 0),
+)
+"""What a client was told, with the values where nobody asked."""
+
 
 @retry_module.action
 def retry(step: Step, x: Txn, h: Handle, k: Key, v: Version, n: Length) -> None:
@@ -98,20 +109,10 @@ def forget(step: Step, x: Txn) -> None:
     """Drop the record of an ended append, so that its id can be used again."""
     step.require(is_ended(x), TXN_LIVE)
     step.assign(state[x], TxnState.IDLE)
-    step.assign(target[x], none(Handle))
-    step.assign(base_generation[x], 0)
-    step.assign(base_version[x], 0)
-    step.assign(txn_abi[x], none(Abi))
-    step.assign(key[x], none(Key))
-    step.assign(start[x], 0)
-    step.assign(count[x], 0)
+    for variable, blank in (*CAPTURED, (start, 0), (count, 0)):
+        step.assign(variable[x], blank)
     for layer in step.every(Layer):
         step.assign(k_end[x, layer], 0)
         step.assign(v_end[x, layer], 0)
-    step.assign(receipt[x], 0)
-    step.assign(acked[x], False)
-    step.assign(ack_handle[x], none(Handle))
-    step.assign(ack_key[x], none(Key))
-    step.assign(ack_base[x], 0)
-    step.assign(ack_count[x], 0)
-    step.assign(ack_receipt[x], 0)
+    for variable, blank in ((receipt, 0), *ANSWER):
+        step.assign(variable[x], blank)

@@ -149,6 +149,13 @@ class Properties:
             raise DefinitionError(f"{name} has no docstring: say the claim in one sentence", place)
         if name in self.by_name:
             raise DefinitionError(f"two properties are named {name}", place)
+        for fair in fairness:
+            if self.system.actions.get(fair.action.name) is not fair.action:
+                raise DefinitionError(
+                    f"{name} assumes fairness of {fair.action.name}, no action of {self.system.name}: "
+                    f"it has {listing(self.system.actions)}",
+                    place,
+                )
         body = boolean(function(), f"the property {name}")
         for expr in (body, *(() if goal is None else (boolean(goal, name),))):
             for node in walk(expr):
@@ -190,6 +197,12 @@ class Properties:
                 raise DefinitionError(
                     f"{name} names {node.action}, no action of {self.system.name}: it has "
                     f"{listing(self.system.actions)}"
+                )
+            codes = [g.code.name for g in self.system.actions[node.action].guards if g.refusal]
+            if node.refusal is not None and node.refusal not in codes:
+                raise DefinitionError(
+                    f"{name} names {node.action} refused with {node.refusal}, which is never a step: "
+                    f"its refusals with an effect are {listing(codes)}"
                 )
 
 
