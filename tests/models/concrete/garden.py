@@ -19,7 +19,6 @@ from kvspec.spec.language import (
     implies,
     instance,
     is_some,
-    limit,
     member,
     none,
     the,
@@ -92,12 +91,6 @@ def jump(step: Step, n: Node) -> None:
 
 
 system = System.of("garden", "One of each construct.", garden)
-
-
-@limit(grow)
-def grows_small_nodes(n, k):
-    """Only nodes below the top are made larger, and by something."""
-    return (size[n] < Size.top) & (k >= 1)
 
 
 def make(nodes=3, largest=3, **more):

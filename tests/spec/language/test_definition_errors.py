@@ -360,6 +360,11 @@ def claims_of(kind, formula):
         ("invariant", lambda t: after(t.flag.value), ("claim uses after(), and only step",)),
         ("witness", lambda t: fired("grow"), ("claim uses fired(), and only step properties may",)),
         ("step", lambda t: fired("shrink"), ("claim names shrink, no action of toy: it has grow",)),
+        (
+            "step",
+            lambda t: fired("grow", "OTHER"),
+            ("claim names grow refused with OTHER, which is never a step", "an effect are none"),
+        ),
         ("step", lambda t: after(after(t.flag.value)), ("after() within after(): `flag'`",)),
         ("invariant", lambda t: toy().flag.value, ("claim reads flag, no variable of system toy",)),
         ("invariant", lambda t: toy().most <= 3, ("claim uses most, no constant of system toy",)),
@@ -425,6 +430,21 @@ def test_fairness_names_parameters():
         weak(grown(toy()).action("grow"), "x")  # fault
 
     refuses(define, "grow has no parameter x: it has ['n', 'k']")
+
+
+def test_fairness_is_of_actions_of_the_system():
+    """A leads_to that assumes fairness of another system's action is refused."""
+
+    def define():
+        t = toy()
+        claims = Properties(grown(t))
+
+        @claims.leads_to(weak(grown(toy()).action("grow")))  # fault
+        def grows(n: Node):
+            """A node grows."""
+            return t.size[n] == 0, t.size[n] == 1
+
+    refuses(define, "grows assumes fairness of grow, no action of toy: it has grow")
 
 
 def test_look_ups_list_what_exists():
