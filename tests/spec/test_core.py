@@ -43,6 +43,17 @@ def test_an_instance_has_its_counts_under_symmetry(instance):
     assert result.depth == expected.depth
 
 
+@pytest.mark.slow
+def test_wide_has_its_counts_under_symmetry():
+    """The largest instance, whose states are too many for every run, has its counts (C1)."""
+    expected = core.WIDE.expected
+    result = explore(core.WIDE, symmetry=True, coverage=False)
+    assert result.verdict == "holds", result.violations
+    assert (result.states, result.represented) == (expected.symmetric, expected.states)
+    assert core.WIDE not in core.INSTANCES
+    assert core.WIDE.slow
+
+
 @pytest.mark.parametrize("instance", [core.TINY, core.REUSE], ids=lambda i: i.name)
 def test_brute_force_gives_the_same_counts(instance):
     """A plain search in Python over the reference engine finds the figures as well (C1)."""
