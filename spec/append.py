@@ -144,7 +144,7 @@ CAPTURED = (
 
 
 def discard(step: Step, x: Expr, end: Expr, hit: Expr = TRUE) -> None:
-    """Where `hit`, the append ends in `end`: claims and staged rows are gone, the interval stays on record."""
+    """Where `hit`, the append ends in `end`: claims and staged rows are gone, its interval stays."""
 
     def put(old: Expr, new: object) -> None:
         step.assign(old, new if hit is TRUE else where(hit, new, old))
