@@ -14,6 +14,8 @@ from kvspec.spec.language import (
     Natural,
     Open,
     Option,
+    Step,
+    System,
     member,
     none,
 )
@@ -75,6 +77,18 @@ def toy(name="toy"):
         module.variable("flag", to=Bool, init=False, meaning="a flag"),
         module.constant("most", Size, meaning="the most there is"),
     )
+
+
+def grown(t):
+    """The toy with one action, as a system."""
+
+    @t.module.action
+    def grow(step: Step, n: Node, k: Size) -> None:
+        """Make a node larger."""
+        step.require(t.size[n] + k <= t.most, OTHER)
+        step.assign(t.size[n], t.size[n] + k)
+
+    return System.of(t.module.name, "A toy.", t.module)
 
 
 def fault_line(function):

@@ -1,21 +1,16 @@
 """Every misuse within an action is an error at its definition that names the line of the mistake."""
 
 import pytest
-from language_toys import EARLY, LATE, OTHER, Colour, Edge, Node, Size, Taste, refuses, toy
+from language_toys import EARLY, LATE, OTHER, Colour, Node, Size, refuses, toy
 
 from kvspec.spec.language import (
     DefinitionError,
     ErrorCode,
     Map,
     Module,
-    Option,
     Step,
     after,
-    bijective,
-    exists,
     fired,
-    forall,
-    where,
 )
 
 
@@ -63,243 +58,6 @@ def test_an_action_is_named_once():
             step.assign(t.flag.value, False)
 
     refuses(define, "module toy has two actions act")
-
-
-def test_a_parameter_needs_a_sort():
-    """A parameter without an annotation is refused."""
-
-    def define():
-        t = toy()
-
-        @t.module.action  # fault
-        def act(step: Step, n) -> None:
-            """Set the flag."""
-            step.assign(t.flag.value, True)
-
-    refuses(define, "act: parameter n has no sort")
-
-
-def test_a_parameter_of_python_type_is_refused():
-    """A parameter annotated with a type that is no sort is refused, and told what sorts are."""
-
-    def define():
-        t = toy()
-
-        def act(step: Step, n: int) -> None:
-            """Set the flag."""
-
-        t.module.action(act)  # fault
-
-    refuses(define, "found <class 'int'> where a sort is expected", "Open, Natural or Enum")
-
-
-@pytest.mark.parametrize(
-    ("annotation", "parts"),
-    [
-        (Map[Node, Size], ("Map[Node, Size]", "so that an instance can list all maps")),
-        (Map[Colour, Node], ("Map[Colour, Node]", "the domain must be an open sort")),
-        (Map[Node, Option[Node]], ("Map[Node, Option[Node]]",)),
-        (Option[Colour], ("Option takes an open sort, found Colour",)),
-        (Option[Size], ("Option takes an open sort, found Size",)),
-        (Option, ("where a sort is expected",)),
-        (Map, ("where a sort is expected",)),
-    ],
-    ids=str,
-)
-def test_parameters_that_no_instance_could_list_are_refused(annotation, parts):
-    """A map to naturals or from an enumeration, and an option of no open sort, are refused."""
-
-    def define():
-        t = toy()
-
-        def act(step: Step, n: annotation) -> None:
-            """Set the flag."""
-
-        act.__annotations__["n"] = annotation
-        t.module.action(act)  # fault
-
-    refuses(define, *parts)
-
-
-@pytest.mark.parametrize(
-    "guard",
-    [
-        lambda t, n, k: k >= 1,
-        lambda t, n, k: k != 3,
-        lambda t, n, k: t.size[n] < k,
-        lambda t, n, k: t.size[n] - k <= 3,
-        lambda t, n, k: t.size[n] + 1 > t.size[n] - k,
-    ],
-    ids=["at least", "other than", "more than", "lower by subtraction", "greater"],
-)
-def test_a_natural_parameter_needs_an_upper_bound(guard):
-    """Guards that leave a natural parameter without a largest value do not pass for a bound."""
-
-    def define():
-        t = toy()
-
-        @t.module.action  # fault
-        def act(step: Step, n: Node, k: Size) -> None:
-            """Grow."""
-            step.require(guard(t, n, k), OTHER)
-            step.assign(t.size[n], k)
-
-    refuses(define, "act: parameter k of Size has no upper bound", "`k <= ...` or `k == ...`")
-
-
-@pytest.mark.parametrize(
-    "guard",
-    [
-        lambda t, n, k: k <= 3,
-        lambda t, n, k: k == t.size[n],
-        lambda t, n, k: t.size[n] == k,
-        lambda t, n, k: (t.size[n] + k < t.most) & (k >= 1),
-        lambda t, n, k: t.size[n] - k >= 1,
-        lambda t, n, k: k - 1 <= t.size[n],
-        lambda t, n, k: t.size[n] - k == 1,
-    ],
-)
-def test_guards_that_bound_a_natural_parameter(guard):
-    """A comparison from above, an equation, and either within a conjunction are bounds."""
-    t = toy()
-
-    @t.module.action
-    def act(step: Step, n: Node, k: Size) -> None:
-        """Grow."""
-        step.require(guard(t, n, k), OTHER)
-        step.assign(t.size[n], k)
-
-    assert t.module.actions["act"] is act
-
-
-def test_an_index_has_the_sort_of_the_domain():
-    """An index of another sort is refused with both sorts."""
-
-    def define():
-        t = toy()
-
-        @t.module.action
-        def act(step: Step, e: Edge) -> None:
-            """Grow."""
-            step.assign(t.size[e], 1)  # fault
-
-    refuses(define, "index 1 of size must be of Node, found `e` of Edge")
-
-
-def test_a_variable_takes_as_many_indices_as_it_has():
-    """Too few indices are refused with the variable's signature."""
-
-    def define():
-        t = toy()
-
-        @t.module.action
-        def act(step: Step, n: Node) -> None:
-            """Mark."""
-            step.assign(t.mark[n], True)  # fault
-
-    refuses(define, "mark takes 2 indices (mark: Node x Edge -> Bool), found 1")
-
-
-def test_both_sides_of_an_equation_have_one_sort():
-    """Members of two sorts cannot be compared, nor a member with a number."""
-
-    def enums():
-        t = toy()
-
-        @t.module.action
-        def act(step: Step, n: Node) -> None:
-            """Paint."""
-            step.require(t.colour[n] == Taste.SWEET, OTHER)  # fault
-
-    def numbers():
-        t = toy()
-
-        @t.module.action
-        def act(step: Step, n: Node) -> None:
-            """Paint."""
-            step.require(t.colour[n] == 1, OTHER)  # fault
-
-    def strings():
-        t = toy()
-        forall(Node, lambda n: t.colour[n] == "RED")  # fault
-
-    def nothing():
-        t = toy()
-        forall(Node, lambda n: t.colour[n] == None)  # noqa: E711 # fault
-
-    refuses(enums, "both sides of == (here of Colour and Taste)", "`SWEET` of Taste")
-    refuses(numbers, "both sides of ==", "`1` of Nat")
-    refuses(strings, "found 'RED' of Python type str where an expression, bool or int")
-    refuses(nothing, "found None of Python type NoneType")
-
-
-def test_order_is_of_naturals():
-    """An enumeration has no order."""
-
-    def define():
-        t = toy()
-        forall(Node, lambda n: t.colour[n] < Colour.BLUE)  # fault
-
-    refuses(define, "each side of an order comparison must be of Nat, found `colour[n]` of Colour")
-
-
-def test_sums_are_of_naturals():
-    """Truth values cannot be added."""
-
-    def define():
-        t = toy()
-        t.flag.value + 1  # fault
-
-    refuses(define, "each operand of + and - must be of Nat, found `flag` of Bool")
-
-
-def test_connectives_join_truth_values():
-    """A number under & or ~ is refused."""
-
-    def joined():
-        t = toy()
-        t.flag.value & t.most  # fault
-
-    def negated():
-        t = toy()
-        ~t.most  # noqa: B018 # fault
-
-    refuses(joined, "each side of and takes Bool, found `most` of type Size")
-    refuses(negated, "~ takes Bool, found `most` of type Size")
-
-
-def test_an_assigned_value_has_the_sort_of_the_variable():
-    """A value of another sort is refused with both sorts."""
-
-    def define():
-        t = toy()
-
-        @t.module.action
-        def act(step: Step, n: Node) -> None:
-            """Paint."""
-            step.assign(t.colour[n], Taste.SOUR)  # fault
-
-    refuses(define, "the value assigned to colour must be of Colour, found `SOUR` of Taste")
-
-
-def test_the_parts_of_a_choice_have_one_sort():
-    """where() takes a formula and two values of one sort, and not none twice."""
-
-    def sorts():
-        t = toy()
-        where(t.flag.value, Colour.RED, Taste.SOUR)  # fault
-
-    def condition():
-        t = toy()
-        where(t.most, 1, 2)  # fault
-
-    def nothing():
-        t = toy()
-        where(t.flag.value, None, None)  # fault
-
-    refuses(sorts, "where() must be of Taste, found `RED` of Colour")
-    refuses(condition, "the condition of where() takes Bool, found `most`")
-    refuses(nothing, "where() got none on both sides")
 
 
 def test_a_guard_is_a_formula():
@@ -561,42 +319,6 @@ def test_a_loop_may_be_left():
     assert [len(done.binders) for done in act.assignments] == [1, 0]
 
 
-def test_a_parameter_of_another_action_is_refused():
-    """A symbol that leaks from one action into another is refused."""
-
-    def define():
-        t = toy()
-        kept = []
-
-        @t.module.action
-        def first(step: Step, n: Node) -> None:
-            """Grow."""
-            kept.append(n)
-            step.assign(t.size[n], 1)
-
-        @t.module.action  # fault
-        def second(step: Step, m: Node) -> None:
-            """Grow."""
-            step.assign(t.size[kept[0]], 1)
-
-    refuses(define, "second uses n in `n`, which is neither a parameter (m)")
-
-
-def test_a_name_that_every_needs_is_refused():
-    """A parameter cannot have the name that every() gives to its members."""
-
-    def define():
-        t = toy()
-
-        @t.module.action  # fault
-        def act(step: Step, node_0: Node) -> None:
-            """Grow."""
-            for n in step.every(Node):
-                step.assign(t.link[n], node_0)
-
-    refuses(define, "act has a parameter node_0, which every() needs")
-
-
 @pytest.mark.parametrize(
     "formula",
     [lambda t, n: after(t.size[n]) == 1, lambda t, n: fired("act") | t.flag.value],
@@ -659,49 +381,6 @@ def test_a_refusal_assigns_and_does_not_guard():
 
     refuses(guarded, "act: the refusal with OTHER has guards of its own")
     refuses(twice, "act refused with OTHER: flag is assigned twice")
-
-
-def test_quantifiers_are_given_sorts_and_a_body():
-    """As many arguments as sorts, sorts with members, and a body that is a formula."""
-
-    def number():
-        toy()
-        forall(Node, lambda a, b: a == b)  # fault
-
-    def naturals():
-        toy()
-        exists(Size, lambda a: a == 1)  # fault
-
-    def value():
-        t = toy()
-        forall(Node, lambda n: t.size[n])  # fault
-
-    refuses(number, "forall() was given 1 sorts and a body of 2 arguments")
-    refuses(naturals, "exists() ranges over open sorts and enumerations, found Size")
-    refuses(value, "the body of forall() takes Bool, found `size[n]` of type Size")
-
-
-def test_maps_take_members_of_their_domain():
-    """A map is applied to its domain; bijective() takes a map from a sort to itself."""
-
-    def applied():
-        t = toy()
-
-        @t.module.action
-        def act(step: Step, f: Map[Node, Node], e: Edge) -> None:
-            """Set."""
-            step.require(f[e] == f[e], OTHER)  # fault
-
-    def no_bijection():
-        t = toy()
-
-        @t.module.action
-        def act(step: Step, f: Map[Node, Edge]) -> None:
-            """Set."""
-            step.require(bijective(f), OTHER)  # fault
-
-    refuses(applied, "the argument of f must be of Node, found `e` of Edge")
-    refuses(no_bijection, "bijective() takes a Map from a sort to itself, found f")
 
 
 def test_a_look_up_of_a_guard_lists_what_exists():
