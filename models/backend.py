@@ -33,8 +33,9 @@ class Damage:
     """Harm that a backend has come to, in numbers.
 
     kind: "logits" (largest difference to an uncached run), "layers" (lengths that differ), "rows"
-    (rows of another request), "owner" (rows read from a block that was freed), "order" (companions
-    of a row that belong to different requests). amount: the number; where: what it was measured on.
+    (rows of another request), "owner" (rows read from a block that was freed or given twice), "order"
+    (companions of a batch row that belong to different requests, or a handle in two rows), "receipt" (a
+    client was told of an append that is not its own). amount: the number; where: what it was measured on.
     """
 
     kind: str
