@@ -84,7 +84,13 @@ def is_alive(group: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    "words", [["explore", "peer", "2,2,2,3,8"], ["verify", "peer", "--stage", "explore"]], ids=str
+    "words",
+    [
+        ["explore", "peer", "2,2,2,3,8"],
+        ["verify", "--stage", "prove", "--stage", "mutants"],
+        ["verify", "peer", "--stage", "explore"],
+    ],
+    ids=str,
 )
 def test_ctrl_c_ends_with_130(words: list[str]) -> None:
     """An interrupted run says so in a word, without a traceback, and leaves no process behind."""
@@ -105,3 +111,27 @@ def test_ctrl_c_ends_with_130(words: list[str]) -> None:
     while is_alive(run.pid):
         assert time.monotonic() < deadline, "a process of the run lives on"
         time.sleep(0.1)
+
+
+def test_ctrl_c_ends_a_run_whose_threads_hang() -> None:
+    """A thread that never ends does not keep an interrupted run alive."""
+    program = (
+        "import sys, threading, time\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from kvspec.cli import main\n"
+        "def hang(words):\n"
+        "    with ThreadPoolExecutor(1) as pool:\n"
+        "        pool.submit(threading.Event().wait)\n"
+        "        print('started', flush=True)\n"
+        "        time.sleep(100)\n"
+        "sys.modules['kvspec.cli.main']._run = hang\n"
+        "sys.exit(main([]))\n"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout.readline() == "started\n"
+        run.send_signal(signal.SIGINT)
+        _, err = run.communicate(timeout=30)
+    assert (run.returncode, err) == (130, "interrupted\n")

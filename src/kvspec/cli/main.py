@@ -15,6 +15,7 @@ from kvspec.cli.errors import UsageError, from_cyclopts
 from kvspec.cli.examples import EXAMPLES, example_text
 from kvspec.cli.explore import explore
 from kvspec.cli.export import export
+from kvspec.cli.interrupts import ended_by_interrupts
 from kvspec.cli.mutants import mutants
 from kvspec.cli.prove import prove
 from kvspec.cli.replay import replay
@@ -62,14 +63,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = _run(words)
-        sys.stdout.flush()
+        with ended_by_interrupts():
+            code = _run(words)
+            sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output has seen enough; Python would complain again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
         return INTERRUPTED
     return code
 

@@ -7,13 +7,12 @@ takes the others with it.
 
 from __future__ import annotations
 
-import os
 import signal
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from time import perf_counter
@@ -83,9 +82,21 @@ def _begin(stage: Stage) -> dict[Connection, tuple[Stage, SpawnProcess, float]]:
     context = get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(stage, theirs), name=stage.name)
-    process.start()
+    resource_tracker.ensure_running()  # it lets interrupts through again when it starts
+    with _without_interrupts():
+        process.start()
     theirs.close()
     return {ours: (stage, process, perf_counter())}
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """What is started within never sees Ctrl-C: this process tells what happened, and ends it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _hear(channel: Connection, stage: Stage, watch: Watch | None) -> Answer | None:
@@ -104,28 +115,19 @@ def _hear(channel: Connection, stage: Stage, watch: Watch | None) -> Answer | No
 
 def _work(stage: Stage, channel: Connection) -> None:
     """What a stage's process does."""
-    with _end_with_the_parent():
-        module, name = stage.target.split(":")
-        told = 0.0
+    module, name = stage.target.split(":")
+    told = 0.0
 
-        def tell(done: int, total: int, text: str) -> None:
-            nonlocal told
-            now = perf_counter()
-            if now - told > 0.1 or done == total:
-                told = now
-                channel.send(("progress", (done, total, text)))
+    def tell(done: int, total: int, text: str) -> None:
+        nonlocal told
+        now = perf_counter()
+        if now - told > 0.1 or done == total:
+            told = now
+            channel.send(("progress", (done, total, text)))
 
-        try:
-            answer = getattr(import_module(module), name)(*stage.arguments, tell)
-        except Exception as error:  # noqa: BLE001  # a stage that fails is a result
-            last = "".join(traceback.format_exception(error))
-            answer = unknown_answer(stage.name, f"{type(error).__name__}: {error}\n{last}")
-        channel.send(("answer", answer))
-
-
-@contextmanager
-def _end_with_the_parent() -> Iterator[None]:
-    """Quiet ends: on Ctrl-C the parent tells what happened, and stops us and our children."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
-    yield
+    try:
+        answer = getattr(import_module(module), name)(*stage.arguments, tell)
+    except Exception as error:  # noqa: BLE001  # a stage that fails is a result
+        last = "".join(traceback.format_exception(error))
+        answer = unknown_answer(stage.name, f"{type(error).__name__}: {error}\n{last}")
+    channel.send(("answer", answer))
