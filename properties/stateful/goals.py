@@ -7,14 +7,13 @@ the explicit engine compiles; a run that never probes such a guard has not teste
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
 from kvspec.models.concrete.evaluate import Bound
 from kvspec.models.concrete.state import Value, values_of
-from kvspec.models.explicit import StateGraph
-from kvspec.models.explicit.packing import encode
 from kvspec.spec.language import (
     FALSE,
     TRUE,
@@ -30,6 +29,9 @@ from kvspec.spec.language import (
     where,
 )
 from kvspec.spec.language.expr import rewrite
+
+if TYPE_CHECKING:
+    from kvspec.models.explicit import StateGraph
 
 Pair = tuple[str, str | None]
 """An action with the code of a refusal, or with None where it is accepted."""
@@ -80,6 +82,8 @@ def _refusals(graph: StateGraph) -> Iterator[Goal]:
 
 def _of_action(graph: StateGraph, action: Action, guards: list[int]) -> Iterator[Goal]:
     """For each of these guards of the action, the nearest state in which it refuses some event."""
+    from kvspec.models.explicit.packing import encode
+
     nearest: dict[int, tuple[int, int]] = {}
     for maps, numbers in _by_maps(graph, action):
         plain = tuple(p for p in action.parameters if isinstance(p, Symbol))

@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 
+from kvspec.models.concrete import Machine
 from kvspec.properties.stateful.goals import Pair, find_goals
 from kvspec.properties.stateful.walks import Cover, Walk
 from kvspec.spec.language import Instance, Property
@@ -117,10 +118,14 @@ def _folder() -> Path:
 
 
 def _digest(instance: Instance, claims: list[Property], sizes: tuple[int, ...]) -> str:
-    """A name for everything that a plan depends on."""
+    """A name for everything that a plan depends on, the code that computes it included."""
+    from kvspec.models import explicit
+
     parts = [str(_FORMAT), str(sizes), *_text(instance), *map(repr, claims)]
-    here = Path(__file__).parent
-    parts += [(here / name).read_text(encoding="utf-8") for name in ("goals.py", "walks.py")]
+    parts.append(repr(Machine(instance).events()))
+    here, engine = Path(__file__).parent, Path(str(explicit.__file__)).parent
+    sources = [here / "goals.py", here / "walks.py", *sorted(engine.glob("*.py"))]
+    parts += [path.read_text(encoding="utf-8") for path in sources]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
 
 

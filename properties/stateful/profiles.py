@@ -61,9 +61,16 @@ def register_profiles() -> None:
             derandomize=profile.is_fixed,
             print_blob=profile.is_fixed,
         )
-    settings.load_profile(current_profile())
+    settings.load_profile(_asked_for())
 
 
 def current_profile() -> str:
-    """The profile that the environment asks for."""
+    """The profile that is loaded in Hypothesis, or else the one that the environment asks for."""
+    loaded = getattr(settings, "get_current_profile_name", None)  # older versions do not tell
+    if loaded is not None and loaded() in PROFILES:
+        return str(loaded())
+    return _asked_for()
+
+
+def _asked_for() -> str:
     return os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from kvspec.models.explicit import StateGraph
 from kvspec.properties.stateful.goals import Goal
+
+if TYPE_CHECKING:
+    from kvspec.models.explicit import StateGraph
 
 LOOKED_AT = 20_000
 """States that one search for the nearest transition may look at."""
