@@ -39,7 +39,11 @@ class Team:
         self._share(level)
         with ThreadPoolExecutor(len(self.shards)) as pool:
             while any(shard.level.count for shard in self.shards) and not self.over:
-                list(pool.map(Shard.do_level, self.shards))
+                try:
+                    list(pool.map(Shard.do_level, self.shards))
+                except BaseException:
+                    self.release()
+                    raise
                 if self.over:
                     break
                 for shard in self.shards:
@@ -47,6 +51,13 @@ class Team:
                 if any(shard.level.count for shard in self.shards):
                     base.depth += 1
         self._merge()
+
+    def release(self) -> None:
+        """Let no thread wait for another one, which may not even have begun."""
+        self.reason = self.reason or "interrupted"
+        for shard in self.shards:
+            for _ in self.shards:
+                shard.inbox.put(None)
 
     def _share(self, level: Level) -> None:
         """Give every state to its owner."""
@@ -148,9 +159,10 @@ class Shard(Search):
             self._level(self.level)
         except OutOfRoom as limit:
             team.reason = str(limit)
-        for shard in team.shards:
-            if shard is not self:
-                shard.inbox.put(None)
+        finally:
+            for shard in team.shards:
+                if shard is not self:
+                    shard.inbox.put(None)
         while self._others < len(team.shards) - 1:
             self._receive(self.inbox.get())
         self._others = 0

@@ -59,8 +59,13 @@ class SolverProcess:
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:
             command = [sys.executable, "-c", f"from {main.__module__} import main; main()"]
+            # A group of its own: an interrupt at the terminal is for us, and we end the process.
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                process_group=0,
             )
         return self._process
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kvspec.models.concrete.machine import Machine
-from kvspec.models.explicit import compile_instance, explore, gaps, search
+from kvspec.models.explicit import compile_instance, explore, gaps, parallel, search
 from kvspec.models.explicit.program import Program
 from kvspec.models.explicit.visited import Visited
 from kvspec.spec.examples import livelock, lock, peer, river, two_phase_commit
@@ -326,3 +326,19 @@ def test_livelock_needs_strong_fairness():
     loop = found.trace[found.loop :]
     assert {step.event.action for step in loop[1:]} == {"open_door", "shut_door"}
     assert explore(livelock.HOUSE, [strong]).verdict == "holds"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_error_in_one_thread_ends_the_search(monkeypatch, error):
+    """No thread waits for one that was interrupted, and the error is told."""
+    monkeypatch.setattr(search, "PARALLEL", 1_000)
+    level = parallel.Shard._level
+
+    def interrupted(shard, states):
+        if shard.number == 1 and shard.depth > 20:
+            raise error
+        level(shard, states)
+
+    monkeypatch.setattr(parallel.Shard, "_level", interrupted)
+    with pytest.raises(error):
+        compile_instance(peer.ROWS["2,1,2,3,4"]).explore(threads=3)
