@@ -88,7 +88,7 @@ def is_alive(group: int) -> bool:
     [
         ["explore", "peer", "2,2,2,3,8"],
         ["verify", "--stage", "prove", "--stage", "mutants"],
-        ["verify", "peer", "--stage", "explore"],
+        ["verify", "--stage", "explore", "--stage", "mutants"],
     ],
     ids=str,
 )
