@@ -21,6 +21,7 @@ from kvspec.properties.stateful.walks import Walk
 
 _RUNS = 63  # of so many values of `run` one drops the walk
 _LOOSE = 15  # and of so many values of `loose` one makes it loose
+_WHICH = 128  # odd bytes
 
 
 @attrs.frozen
@@ -70,7 +71,7 @@ class Choice:
         which, is_tried = divmod(self.script.extras[place], 2)
         if not is_tried:
             return None
-        number = self.oracle.pick(which, place)
+        number = self.oracle.pick(state, which, _WHICH, place)
         found = self.oracle.outcome(state, number)
         return number if self.script.is_loose or _is_silent(found) else None
 

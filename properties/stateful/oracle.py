@@ -82,10 +82,17 @@ class Oracle:
                 return other
         return number
 
-    def pick(self, which: int, turn: int) -> int:
-        """An event for a number that was drawn: every action is as likely as any other."""
-        rest, action = divmod(which, len(self._by_action))
-        numbers = self._by_action[action]
+    def pick(self, state: State, which: int, of: int, turn: int) -> int:
+        """An event for a number that was drawn from `of` numbers: all actions are about as likely.
+
+        Of the numbers that stand for an action the least gives its plainest event, so that shrinking
+        leads there; what the others give changes from turn to turn, so that all have theirs.
+        """
+        each = max(1, of // len(self._by_action))
+        action, rest = divmod(which, each)
+        numbers = self._by_action[action % len(self._by_action)]
+        if rest == 0 and each > 1:
+            return self.plainest(state, numbers[0])
         return numbers[(rest + turn) % len(numbers)]
 
     def broken(self, state: State) -> list[str]:

@@ -1,8 +1,8 @@
 """Run: drives a backend through the planned walks with Hypothesis, and reports.
 
 The walks are dealt into parts, each the state machine of its own few examples: so every walk is drawn
-as often as the profile asks, whatever Hypothesis makes of the rest. The first round goes through all
-parts once, so that a fault that any walk shows is found early.
+as often as the profile asks, whatever Hypothesis makes of the rest. The walks to the goals come first,
+several times; then all others once, so that a fault that any walk shows is found early; then the rest.
 """
 
 from __future__ import annotations
@@ -140,12 +140,11 @@ class _Runner:
         """Go through the parts round by round until the examples are used up or one fails."""
         goals, others = self.parts()
         left = self.size.examples
-        for turn, (parts, most) in enumerate(
-            ((goals, 1), (others, 1), (goals, GOAL_REPEATS - 1), (others, left))
-        ):
-            share = max(1, min(most, left // max(1, len(parts))))
+        rounds = ((goals, GOAL_REPEATS * len(goals)), (others, len(others)), (others, left))
+        for turn, (parts, most) in enumerate(rounds):
+            share, more = divmod(min(most, left), max(1, len(parts)))
             for number, walks in enumerate(parts):
-                count = min(share, left)
+                count = share + (number < more)
                 if count > 0:
                     failure = self._part(walks, count, f"{self.seed}/{turn}/{number}")
                     left -= count
