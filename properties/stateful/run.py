@@ -38,7 +38,10 @@ Save = Callable[[Failure], str | None]
 """Keeps a failure, as a trace say, and gives the name under which it can be found."""
 
 GOAL_REPEATS = 6
-"""How often the walks to the goals are drawn at least, so that no refusal is missed by chance."""
+"""How often the walks to the goals are drawn, so that no refusal is missed by chance; they take at
+most half of the examples, but each is drawn once."""
+GOALS_AT_ONCE = 6
+"""Walks to goals in one example: few, because faults are found here, and shrinking goes through all."""
 
 _SEED_BITS = 32
 _QUIET = settings(
@@ -134,13 +137,14 @@ class _Runner:
         """
         goals, others = self.plan.walks[: self.plan.goals], self.plan.walks[self.plan.goals :]
         wanted = -(-len(others) * self.size.repeats // max(1, self.size.examples))
-        return split(goals, WALKS_AT_MOST), split(others, min(WALKS_AT_MOST, max(1, wanted)))
+        return split(goals, GOALS_AT_ONCE), split(others, min(WALKS_AT_MOST, max(1, wanted)))
 
     def run(self) -> Failure | None:
         """Go through the parts round by round until the examples are used up or one fails."""
         goals, others = self.parts()
         left = self.size.examples
-        rounds = ((goals, GOAL_REPEATS * len(goals)), (others, len(others)), (others, left))
+        first = min(GOAL_REPEATS * len(goals), max(len(goals), left // 2))
+        rounds = ((goals, first), (others, len(others)), (others, left))
         for turn, (parts, most) in enumerate(rounds):
             share, more = divmod(min(most, left), max(1, len(parts)))
             for number, walks in enumerate(parts):
