@@ -2,16 +2,21 @@
 
 The folder is $KVSPEC_CACHE, or kvspec in $XDG_CACHE_HOME (by default ~/.cache). Beside each object file
 lies the Python source that it was made from, to be read. The name also depends on the processor and
-the compiler, so a folder shared by machines is safe.
+the compiler, so a folder shared by machines is safe. An object file begins with the SHA-256 of its
+name and its code: one that is damaged, or lies under the name of another, is compiled anew and never
+run.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +27,8 @@ import llvmlite.binding as llvm  # type: ignore[import-untyped]
 from kvspec.models.explicit.lower import lower
 
 ARRAYS = frozenset({"st", "out", "dead", "tally", "src", "ev", "flags", "bound"})
-_FORMAT = 1
+_FORMAT = 2
+_SEAL = hashlib.sha256().digest_size
 
 
 def folder() -> Path:
@@ -32,7 +38,7 @@ def folder() -> Path:
     place = Path(given) if given else base / "kvspec"
     try:
         place.mkdir(parents=True, exist_ok=True)
-        if os.access(place, os.W_OK):
+        if os.access(place, os.W_OK | os.X_OK):
             return place
     except OSError:
         pass
@@ -74,14 +80,14 @@ def load(source: str) -> Callable[..., int]:
     digest = hashlib.sha256("\n".join((*_environment(), source)).encode()).hexdigest()[:24]
     if digest not in _loaded:
         path = folder() / f"{digest}.o"
-        text, name, kinds = "", _name(source), _kinds(source)
-        try:
-            code = path.read_bytes()
-        except OSError:
+        name, kinds = _name(source), _kinds(source)
+        code = _read(path)
+        if code is None:
             text, name, kinds = lower(source, ARRAYS)
             code = _compile(text)
-            _write(path.with_suffix(".py"), source.encode())
-            _write(path, code)
+            with suppress(OSError):  # a file that cannot be kept is made again the next time
+                _write(path.with_suffix(".py"), source.encode())
+                _write(path, _seal(path.name, code) + code)
         _loaded[digest] = Compiled(name, kinds, code)
     return _loaded[digest]
 
@@ -118,7 +124,15 @@ def _environment() -> tuple[str, ...]:
 
 @cache
 def _temporary() -> Path:
-    return Path(tempfile.mkdtemp(prefix="kvspec-"))
+    """A folder that this process removes when it ends; a process forked off leaves it alone."""
+    place, owner = Path(tempfile.mkdtemp(prefix="kvspec-")), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:
+            shutil.rmtree(place, ignore_errors=True)
+
+    atexit.register(remove)
+    return place
 
 
 def _name(source: str) -> str:
@@ -130,9 +144,30 @@ def _kinds(source: str) -> tuple[bool, ...]:
     return tuple(part.strip() in ARRAYS for part in parameters.split(","))
 
 
+def _seal(name: str, code: bytes) -> bytes:
+    """The digest of a file's name and its code."""
+    return hashlib.sha256(name.encode() + b"\0" + code).digest()
+
+
+def _read(path: Path) -> bytes | None:
+    """The code that a file holds; None if there is none, or not what was written under that name."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    seal, code = content[:_SEAL], content[_SEAL:]
+    return code if code and seal == _seal(path.name, code) else None
+
+
 def _write(path: Path, content: bytes) -> None:
-    """Write in one step, so that another process never reads half a file."""
+    """Write in one step, so that another process, or one after a crash, never reads half a file."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-    Path(temporary).replace(path)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise
