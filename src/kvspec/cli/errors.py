@@ -61,6 +61,40 @@ def unknown(kind: str, found: str, known: Iterable[str], where: str, do: str) ->
     )
 
 
+def from_exception(error: Exception) -> UsageError | None:
+    """What went wrong with a file or a name, in our words; None for anything else."""
+    if isinstance(error, UsageError):
+        return error
+    if isinstance(error, OSError):
+        file = error.filename if isinstance(error.filename, str) else None
+        return UsageError(
+            f"{file or 'the output'} cannot be read or written",
+            error.strerror or str(error) or type(error).__name__,
+            "a file that can be read or written, with space left",
+            file or "standard output, or another file of this command",
+            "check the path and the space that is left, or name another file",
+        )
+    from kvspec.counterexamples.errors import TraceError, UnknownNameError
+
+    if isinstance(error, TraceError):
+        told = "a trace or a cache is not as it must be"
+        return UsageError(told, error.found, error.expected, error.where, error.advice)
+    if isinstance(error, UnknownNameError):
+        do = "choose one of these"
+        return unknown(error.kind, error.name, error.known, "the command line or a file", do)
+    return None
+
+
+def internal(error: Exception) -> str:
+    """A mistake of this program in one line: its type, its message, and where it came up."""
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        place = f"{trace.tb_frame.f_globals.get('__name__', '?')}, line {trace.tb_lineno}"
+        trace = trace.tb_next
+    told = " ".join(str(error).split())
+    return f"internal error: {type(error).__name__}: {told or 'no message'} ({place or 'nowhere'})"
+
+
 def from_cyclopts(error: CycloptsError, commands: list[str]) -> UsageError:
     """The errors of the command line parser in our words."""
     chain = " ".join(("kvspec", *(error.command_chain or ())))

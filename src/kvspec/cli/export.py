@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kvspec.cli.errors import UsageError
 from kvspec.cli.lookup import instance_named, refinements_of, system_named
-from kvspec.cli.output import Output, check_writable, deliver
+from kvspec.cli.output import Output, check_folder, check_writable, deliver
 from kvspec.cli.verdicts import HOLDS, Answer
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ def export(
     if to == "smtlib":
         return deliver(_smtlib(subject, out), output)
     check_writable(out, "--out")
+    if out is not None and to == "tla":
+        check_writable(out.with_suffix(".cfg"), "--out")
     chosen = instance_named(subject, instance, "export")
     properties = list(subject.properties().by_name.values()) if claims else []
     texts = _tla(chosen, properties) if to == "tla" else _promela(chosen, properties)
@@ -83,6 +85,7 @@ def _smtlib(subject: KnownSystem, out: Path | None) -> Answer:
             "--out of kvspec export",
             f"kvspec export {subject.name} --to smtlib --out obligations",
         )
+    check_folder(out, "--out of kvspec export")
     from kvspec.models.symbolic import export_obligations
 
     files = export_obligations(subject.system, subject.properties(), out, refinements_of(subject))

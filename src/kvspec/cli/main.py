@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from cyclopts import App, CycloptsError
 
 import kvspec
 from kvspec.cli.bench import bench
-from kvspec.cli.errors import UsageError, from_cyclopts
+from kvspec.cli.errors import UsageError, from_cyclopts, from_exception, internal
 from kvspec.cli.examples import EXAMPLES, example_text
 from kvspec.cli.explore import explore
 from kvspec.cli.export import export
@@ -22,12 +24,12 @@ from kvspec.cli.replay import replay
 from kvspec.cli.report import report
 from kvspec.cli.show import show
 from kvspec.cli.test import drive
-from kvspec.cli.verdicts import BROKEN_PIPE, INTERRUPTED, USAGE
+from kvspec.cli.verdicts import BROKEN_PIPE, INTERNAL, INTERRUPTED, USAGE
 from kvspec.cli.verify import verify
 
 EXIT_CODES = (
     "Exit codes: 0 holds, 1 violated, 2 wrong usage or input, "
-    "3 unknown (a run cut short is never 0)."
+    "3 unknown (a run cut short is never 0) or an internal error."
 )
 COMMANDS: dict[str, Callable[..., int]] = {
     "verify": verify,
@@ -64,25 +66,59 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         with ended_by_interrupts():
-            code = _run(words)
-            sys.stdout.flush()
+            return _run(words)
     except BrokenPipeError:
         # Whoever read our output has seen enough; Python would complain again at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
         return BROKEN_PIPE
     except KeyboardInterrupt:
         return INTERRUPTED
-    return code
 
 
 def _run(words: list[str]) -> int:
     try:
         found = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
     except CycloptsError as error:
         return _refuse(from_cyclopts(error, list(EXAMPLES)), words)
-    except UsageError as error:
-        return _refuse(error, words)
+    except Exception as error:  # noqa: BLE001  # Python would end with 1, which means violated
+        return _fail(error, words)
     return found if isinstance(found, int) else 0
+
+
+def _fail(error: Exception, words: list[str]) -> int:
+    """Tell an error of the user's or of our own; its exit code is never that of a verdict."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _silence()
+    if os.environ.get("KVSPEC_TRACEBACK") == "1":
+        traceback.print_exception(error)
+    usage = from_exception(error)
+    if usage is not None:
+        return _refuse(usage, words)
+    told = internal(error)
+    if "--json" in words:
+        _print_json({"error": {"message": told}})
+    print(told, file=sys.stderr)
+    return INTERNAL
+
+
+def _print_json(data: dict[str, Any]) -> None:
+    """Print an error for a program, if stdout can still be written."""
+    try:
+        print(json.dumps(data, indent=2), flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        _silence()
+
+
+def _silence() -> None:
+    """Send what is left for stdout nowhere: it cannot be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse(error: UsageError, words: list[str]) -> int:
@@ -95,6 +131,6 @@ def _refuse(error: UsageError, words: list[str]) -> int:
             "where": error.where,
             "do": error.do,
         }
-        print(json.dumps({"error": told}, indent=2))
+        _print_json({"error": told})
     print(error, file=sys.stderr)
     return USAGE

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from kvspec.cli.errors import UsageError
 from kvspec.cli.lookup import instance_named, system_named
-from kvspec.cli.output import CheckOutput, Flag, check_outputs, deliver
+from kvspec.cli.output import CheckOutput, Flag, check_folder, check_outputs, deliver
 from kvspec.cli.progress import counting
 from kvspec.cli.verdicts import HOLDS, UNKNOWN, VIOLATED, Answer, Check
 
@@ -47,6 +47,7 @@ def mutants(
         output: how the answer is told.
     """
     check_outputs(output)
+    check_folder(traces, "--traces")
     subject = system_named(system, "mutants")
     if write_library and (only or instance):
         raise UsageError(

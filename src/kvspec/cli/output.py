@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -63,14 +64,52 @@ def check_writable(path: Path | None, option: str) -> None:
     """Refuse a file that cannot be written before the work is done rather than after it."""
     if path is None:
         return
-    if path.is_dir() or not path.absolute().parent.is_dir():
+    folder = path.absolute().parent
+    if path.is_dir() or not folder.is_dir():
+        found = "a folder" if path.is_dir() else f"no folder {path.parent}"
+        raise _unwritable(path, option, found)
+    try:
+        if path.exists():
+            path.open("ab").close()
+        else:
+            _try_folder(folder)
+    except OSError as error:
+        raise _unwritable(path, option, error.strerror or type(error).__name__) from error
+
+
+def check_folder(path: Path | None, option: str) -> None:
+    """Refuse a folder in which no file can be written; it need not exist yet."""
+    if path is None:
+        return
+    there = path.absolute()
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    try:
+        _try_folder(there)
+    except OSError as error:
         raise UsageError(
-            f"{option} cannot be written to {path}",
-            "a folder" if path.is_dir() else f"no folder {path.parent}",
-            "the path of a file in a folder that exists",
+            f"{option} cannot write to {path}",
+            "a file" if path.is_file() else f"{there}: {error.strerror or type(error).__name__}",
+            "a folder, or a name that is free",
             option,
-            "create the folder, or name another file",
-        )
+            "name another folder",
+        ) from error
+
+
+def _try_folder(folder: Path) -> None:
+    """Write a file there, which is gone again: nothing else tells for sure that it can be done."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(b"?")
+
+
+def _unwritable(path: Path, option: str, found: str) -> UsageError:
+    return UsageError(
+        f"{option} cannot be written to {path}",
+        found,
+        "the path of a file in a folder that exists and can be written",
+        option,
+        "create the folder, or name another file",
+    )
 
 
 def check_outputs(output: Output) -> None:

@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 
 from kvspec.cli.errors import UsageError
 from kvspec.cli.lookup import refinements_of, system_named
-from kvspec.cli.output import CheckOutput, check_outputs, deliver
+from kvspec.cli.output import CheckOutput, check_folder, check_outputs, deliver
 from kvspec.cli.progress import counting
 from kvspec.cli.verdicts import HOLDS, UNKNOWN, VIOLATED, Answer, Check, worst
 
@@ -61,14 +61,7 @@ def prove(
         output: how the answer is told.
     """
     check_outputs(output)
-    if smtlib is not None and smtlib.exists() and not smtlib.is_dir():
-        raise UsageError(
-            f"--smtlib cannot write to {smtlib}",
-            "a file",
-            "a folder, or a name that is free",
-            "--smtlib of kvspec prove",
-            "name another folder",
-        )
+    check_folder(smtlib, "--smtlib of kvspec prove")
     subject = system_named(system, "prove")
     proof = Proof(
         solver=solver, seconds=seconds, workers=workers, only=tuple(only) if only else None

@@ -10,6 +10,7 @@ import attrs
 HOLDS, VIOLATED, UNKNOWN = "holds", "violated", "unknown"
 EXIT_CODES = {HOLDS: 0, VIOLATED: 1, UNKNOWN: 3}
 USAGE = 2
+INTERNAL = 3
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
