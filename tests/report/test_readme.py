@@ -10,6 +10,7 @@ import pytest
 
 from kvspec.cli import main
 from kvspec.cli.main import COMMANDS, app
+from kvspec.report.measured import wrong_cells
 from kvspec.report.readme import FIXED, MEASURED, PartsError, outdated, parts_of, regenerate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,6 +83,57 @@ def test_a_stale_part_is_noticed_and_mended(tmp_path: Path, capsys) -> None:
     assert outdated(path) == []
     assert path.read_text(encoding="utf-8").endswith("<!-- end phases -->\n\nend\n")
     assert main(["report", "--readme", str(path), "--check"]) == 0
+
+
+def _rows_with(cell: str) -> str:
+    """The first row of the README's tables that has this in it."""
+    return next(line for line in TEXT.splitlines() if line.startswith("| ") and cell in line)
+
+
+@pytest.mark.parametrize(
+    ("part", "cell", "pattern", "new"),
+    [
+        ("results", "killed", r"\d+ of \d+ killed", "999 of 999 killed"),
+        ("results", "killed", r"0 equivalent", "1 equivalent"),
+        ("results", "obligations", r"[\d,]+ of [\d,]+ obl", "9 of 9 obl"),
+        ("results", "replays", r"\d+ of \d+ replays", "5 of 5 replays"),
+        ("results", "replays", r"\d+ of", "842 of"),
+        ("results", "taken", r"\d+ of \d+", "9 of 9"),
+        ("results", "core/RACE", r"[\d,]+ states", "7,277 states"),
+        ("results", "core/RACE", r"[\d,]+ transitions", "43,547 transitions"),
+        ("results", "core/RACE", r"holds", "violated"),
+        ("results", "core/RACE", r"core/RACE", "core/RACES"),
+        ("results", "core/RACE", r"\d+\.\d s", "soon"),
+        ("results", "core/RACE", r".*\n", ""),
+        ("results", "core/RACE", r"(.*\n)", r"\1\1"),
+        ("claims", "`nothing_staged_is_seen`", r"\d+ of \d+", "1 of 1"),
+        ("claims", "`nothing_staged_is_seen`", r"\d+ of \d+", "searched only"),
+        ("claims", "`nothing_staged_is_seen`", r"holds", "unknown"),
+        ("claims", "`nothing_staged_is_seen`", r"step", "invariant"),
+        ("claims", "`nothing_staged_is_seen`", r"A step", "No step"),
+        ("claims", "`nothing_staged_is_seen`", r"\d[\d,]+", "0"),
+        ("claims", "`nothing_staged_is_seen`", r".*\n", ""),
+    ],
+)
+def test_a_false_cell_is_noticed(part: str, cell: str, pattern: str, new: str) -> None:
+    """A number or a verdict that is not today's is found without a run."""
+    row = _rows_with(cell) + "\n"
+    changed = re.sub(pattern, new, row, count=1)
+    assert changed != row
+    table = parts_of(TEXT)[part]
+    assert wrong_cells(part, table.replace(row, changed, 1))
+
+
+def test_what_was_not_run_again_is_said(capsys) -> None:
+    """A check does not claim more than it looked at."""
+    assert main(["report", "--readme", str(README), "--check"]) == 0
+    assert "not run again: times" in capsys.readouterr().out
+
+
+def test_a_check_needs_a_file(capsys) -> None:
+    """Nothing is checked without a file, so that is no success."""
+    assert main(["report", "--check"]) == 2
+    assert "--readme" in capsys.readouterr().err
 
 
 def test_an_unknown_part_is_an_error() -> None:

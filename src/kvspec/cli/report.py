@@ -26,17 +26,26 @@ def report(
     Args:
         readme: the file whose parts are made anew.
         results: the answer of `kvspec verify --json`, in a file.
-        check: write nothing; a part that is not current is `violated`. Times are not looked at.
+        check: write nothing; a part of the file that is not current is `violated`. Nothing is run
+            again: times, the cases of claims and the exact number of replays are not looked at.
         output: how the answer is told.
     """
     if readme is None:
+        if check:
+            raise UsageError(
+                "--check needs a file to check",
+                "no --readme",
+                "the file whose parts are compared",
+                "--check of kvspec report",
+                "kvspec report --readme README.md --check",
+            )
         return deliver(_print_all(), output)
-    from kvspec.report.readme import PartsError, outdated, regenerate
+    from kvspec.report.readme import PartsError, differences, regenerate
 
     text = _read(readme, "--readme")
     try:
         if check:
-            return deliver(_checked(readme, outdated(readme)), output)
+            return deliver(_checked(readme, differences(readme)), output)
         found = _results(results)
         readme.write_text(regenerate(text, found), encoding="utf-8")
     except PartsError as error:
@@ -61,16 +70,25 @@ def _print_all() -> Answer:
     return Answer("report", HOLDS, {"parts": parts}, "\n\n".join(parts.values()))
 
 
-def _checked(readme: Path, old: list[str]) -> Answer:
-    verdict = VIOLATED if old else HOLDS
-    told = (
-        f"{verdict}: {readme}, {', '.join(old) or 'every part'} {'is not' if old else 'is'} current"
-    )
-    if old:
-        told += f"; run kvspec report --readme {readme}"
-    return Answer(
-        "report", verdict, {"readme": str(readme), "outdated": old, "verdict": verdict}, told
-    )
+def _checked(readme: Path, wrong: dict[str, list[str]]) -> Answer:
+    from kvspec.report.measured import UNCHECKED
+
+    verdict = VIOLATED if wrong else HOLDS
+    lines = [f"{name}: {each}" for name, told in wrong.items() for each in told]
+    if wrong:
+        lines.append(
+            f"{verdict}: {readme}, {', '.join(wrong)} not current; run kvspec report --readme {readme}"
+        )
+    else:
+        lines.append(f"{verdict}: {readme}, every part is current; not run again: {UNCHECKED}")
+    data = {
+        "readme": str(readme),
+        "outdated": list(wrong),
+        "differences": wrong,
+        "unchecked": UNCHECKED,
+        "verdict": verdict,
+    }
+    return Answer("report", verdict, data, "\n".join(lines))
 
 
 def _read(path: Path, option: str) -> str:

@@ -47,27 +47,24 @@ def regenerate(text: str, results: Mapping[str, Any] | None) -> str:
 
 
 def outdated(path: Path) -> list[str]:
-    """The parts of a file that are not what the specification gives now; times are not looked at."""
+    """The parts of a file that are not what the specification gives now; `differences` tells more."""
+    return list(differences(path))
+
+
+def differences(path: Path) -> dict[str, list[str]]:
+    """For each part that is not current, what is wrong in it; `UNCHECKED` is not looked at."""
+    from kvspec.report.measured import wrong_cells
+
     found = parts_of(path.read_text(encoding="utf-8"))
-    old = [name for name in FIXED if name in found and found[name] != make_part(name, None)]
-    return old + [name for name in MEASURED if name in found and not _names_all(name, found[name])]
-
-
-def _names_all(name: str, text: str) -> bool:
-    """Whether a table names every instance with its count of states, or every claim."""
-    from kvspec.counterexamples import find_system
-
-    core = find_system("core")
-    if name == "claims":
-        told = core.properties().of_kind("invariant", "lemma", "step", "leads_to")
-        rows = [f"| `{claim.name}` | {claim.doc} |" for claim in told]
-    else:
-        rows = [
-            f"| core/{one.name} | {f'{one.expected.states:,} states' if one.expected else ''}"
-            for one in core.instances.values()
-            if not one.slow
-        ]
-    return all(row in text for row in rows)
+    wrong = {
+        name: ["not what the specification gives"]
+        for name in FIXED
+        if name in found and found[name] != make_part(name, None)
+    }
+    for name in MEASURED:
+        if name in found and (cells := wrong_cells(name, found[name])):
+            wrong[name] = cells
+    return wrong
 
 
 def make_part(name: str, results: Mapping[str, Any] | None) -> str:
