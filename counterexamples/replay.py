@@ -1,9 +1,10 @@
 """Replay: a trace run again, step by step, against the specification or against a cache.
 
 Against the specification every step is taken by the plain-Python machine, up to the one at which the
-trace says that the specification departs. A sound cache must do what the specification does, change
-nothing that a refusal does not change, and show no damage. A faulty cache must accept what the mutated
-rule accepts, and the damage is then shown in numbers.
+trace says that the specification departs. All steps of a mutation are taken by the machine that has it,
+too: neither the departing step nor those after it are believed. A sound cache must do what the
+specification does, change nothing that a refusal does not change, and show no damage. A faulty cache
+must accept what the mutated rule accepts, and the damage is then shown in numbers.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from typing import Literal
 
 import attrs
 
-from kvspec.counterexamples.claims import broken_at
+from kvspec.counterexamples.claims import broken_at, is_stuck
 from kvspec.counterexamples.errors import TraceError, UnknownNameError
+from kvspec.counterexamples.faulty import faulty_machine
 from kvspec.counterexamples.format import Departure, Trace
-from kvspec.counterexamples.resolve import Resolved, Taken, is_initial, resolve
+from kvspec.counterexamples.resolve import Resolved, is_initial, resolve
 from kvspec.counterexamples.results import Replay, ReplayStep
 from kvspec.counterexamples.systems import find_system
 from kvspec.models.backend import Backend, Damage, Reply
-from kvspec.models.concrete import Machine, Outcome, State, show_event, show_state
+from kvspec.models.concrete import Machine, Outcome, State, evaluate, show_event, show_state
 from kvspec.models.concrete.text import cells
 from kvspec.spec.language import Property, System
 
@@ -32,14 +34,17 @@ def replay(
     *,
     faulty: bool = False,
     system: System | None = None,
+    faulty_system: System | None = None,
     where: str = "the trace",
 ) -> Replay:
     """Run a trace against the specification or a backend; the result says whether it went as told.
 
     faulty: the backend has the fault of the trace's mutation switched on. system: as for `resolve`.
+    faulty_system: the system with the trace's mutation, if it is none of `properties.mutation`'s.
     """
     found = trace if isinstance(trace, Resolved) else resolve(trace, where, system)
-    against_spec = _against_spec(found)
+    _check_claim(found)
+    against_spec = _against_spec(found, faulty_machine(found, faulty_system))
     if target == "spec":
         return against_spec
     if not against_spec.passed:
@@ -58,14 +63,14 @@ def damage_text(found: Damage) -> str:
     return f"{found.kind} at {found.where}: {found.amount:g} ({found.text})"
 
 
-def _against_spec(found: Resolved) -> Replay:
+def _against_spec(found: Resolved, mutant: Machine | None) -> Replay:
     machine, sound = found.machine, found.trace.sound
     run = _Run(found, "the specification")
     before = found.initial
     for number, step in enumerate(found.steps, 1):
         outcome = machine.step(before, step.event)
         if sound is not None and sound.step == number:
-            return _departs(run, sound, step, before, outcome)
+            return _departs(run, sound, mutant, before, outcome)
         notes = _differences(machine, step.state, outcome.state)
         agrees = (outcome.kind, outcome.code) == (step.outcome, step.code) and not notes
         run.add(
@@ -74,11 +79,14 @@ def _against_spec(found: Resolved) -> Replay:
         if not agrees:
             return run.end("disagrees", f"step {number} is not what the specification does")
         before = step.state
-    return _judge_claim(run)
+    return _rerun(run, mutant) or _judge_claim(run, mutant)
 
 
-def _departs(run: _Run, sound: Departure, step: Taken, before: State, outcome: Outcome) -> Replay:
+def _departs(
+    run: _Run, sound: Departure, mutant: Machine | None, before: State, outcome: Outcome
+) -> Replay:
     """The step at which the specification is said to refuse, or to do something else."""
+    step = run.found.steps[sound.step - 1]
     other = (outcome.kind, outcome.code, outcome.state) != (step.outcome, step.code, step.state)
     agrees = (outcome.kind, outcome.code) == (sound.outcome, sound.code) and other
     expected = _said(sound.outcome, sound.code)
@@ -86,14 +94,46 @@ def _departs(run: _Run, sound: Departure, step: Taken, before: State, outcome: O
     if not agrees:
         what = _said(outcome.kind, outcome.code) if other else "a step just as in the trace"
         return run.end("disagrees", f"step {sound.step}: expected {expected}, found {what}")
-    return _judge_claim(run, sound)
+    return _rerun(run, mutant) or _judge_claim(run, mutant, sound)
 
 
-def _judge_claim(run: _Run, sound: Departure | None = None) -> Replay:
+def _rerun(run: _Run, mutant: Machine | None) -> Replay | None:
+    """Every step on the machine with the mutation; a result if one is not as in the trace.
+
+    Steps after the departure are shown. Those of a trace of the specification itself (what a backend
+    did otherwise) are taken from the trace's states.
+    """
+    found, shown = run.found, len(run.steps)
+    machine = mutant or found.machine
+    name = found.trace.mutation.name if found.trace.mutation else "the specification"
+    before = found.initial
+    for number, step in enumerate(found.steps, 1):
+        if mutant is not None or number > shown:
+            outcome = machine.step(before, step.event)
+            notes = _differences(machine, step.state, outcome.state)
+            expected, got = _said(step.outcome, step.code), _said(outcome.kind, outcome.code)
+            agrees = expected == got and not notes
+            if number > shown:
+                told = f"{_told(outcome)}, by {name}"
+                run.add(before, outcome.state, expected, told, notes, agrees)
+            if not agrees:
+                first = [f"expected {expected}, found {got}"] if expected != got else []
+                what = "; ".join([*first, *notes[:1]])
+                return run.end("disagrees", f"step {number} is not what {name} does: {what}")
+        before = step.state
+    return None
+
+
+def _judge_claim(run: _Run, mutant: Machine | None, sound: Departure | None = None) -> Replay:
     """The verdict on steps that went as told: the trace must also break the claim that it names."""
-    text = _claim_text(run.found)
+    named = run.found.trace.property
+    if named is not None and named.kind == "deadlock":
+        text = _deadlock_text(run.found, mutant or run.found.machine)
+        if text is None:
+            return run.end("disagrees", "the last state of the trace is no deadlock")
+    else:
+        text = _claim_text(run.found)
     if text is None:
-        named = run.found.trace.property
         name = named.name if named else ""
         return run.end("disagrees", f"no state or step of the trace shows {name} to fail")
     if sound is None:
@@ -106,12 +146,22 @@ def _judge_claim(run: _Run, sound: Departure | None = None) -> Replay:
     )
 
 
+def _deadlock_text(found: Resolved, machine: Machine) -> str | None:
+    """What the last state says of a deadlock; None if it has a transition or is an end."""
+    last = found.states[-1]
+    env = machine.environment(last)
+    ends = [claim for claim in (_claims(found) or {}).values() if claim.kind == "end"]
+    if not is_stuck(machine, last) or any(evaluate(claim.body, env) for claim in ends):
+        return None
+    return f"; state {len(found.steps)} has no transition"
+
+
 def _claim_text(found: Resolved) -> str | None:
     """What the trace's states say of the claim; None if they do not break it."""
     named = found.trace.property
-    if named is None or named.kind not in FORMULAS:
+    if named is None or named.kind == "conformance":
         return ""
-    claim = _claim(found)
+    claim = (_claims(found) or {}).get(named.name)
     if claim is None:
         return f"; {named.name} is not at hand and was not evaluated"
     moves = [(step.event, step.code) for step in found.steps]
@@ -122,24 +172,34 @@ def _claim_text(found: Resolved) -> str | None:
     return f"; {claim.name} {what} {'step' if claim.kind == 'step' else 'state'} {number}"
 
 
-def _claim(found: Resolved) -> Property | None:
-    """The claim that the trace names, or an error that lists those of the system."""
-    named = found.trace.property
+def _claims(found: Resolved) -> dict[str, Property] | None:
+    """The claims about the trace's system, or None if it is not among the known ones."""
     try:
         known = find_system(found.trace.system)
     except UnknownNameError:
         return None
-    if named is None or known.system is not found.machine.system:
-        return None
-    claims = known.properties().by_name
-    if named.name not in claims:
+    return known.properties().by_name if known.system is found.machine.system else None
+
+
+def _check_claim(found: Resolved) -> None:
+    """Refuse a claim that the system does not have, or that is of another kind."""
+    named, claims = found.trace.property, _claims(found)
+    if named is None or claims is None:
+        return
+    if named.name in claims and claims[named.name].kind != named.kind:
+        raise TraceError(
+            f"{found.where}, property",
+            f"{named.name} of kind {named.kind}",
+            f"kind {claims[named.name].kind}",
+            "give the claim the kind that it has",
+        )
+    if named.name not in claims and named.kind in FORMULAS:
         raise TraceError(
             f"{found.where}, property",
             repr(named.name),
             f"one of {', '.join(sorted(claims))}",
-            f"correct the name: these are the claims about {known.name}",
+            f"correct the name: these are the claims about {found.trace.system}",
         )
-    return claims[named.name]
 
 
 def _against_sound(found: Resolved, backend: Backend) -> Replay:
@@ -185,10 +245,14 @@ def _against_faulty(found: Resolved, backend: Backend) -> Replay:
         notes = _differences(found.machine, step.state, after)
         said = (reply.accepted, None if reply.accepted else reply.code)
         agrees = said == (step.outcome == "accepted", step.code)
+        told = _replied(reply)
         if sound is None or number < sound.step:
             agrees = agrees and not notes
+        elif notes:  # the fault of a backend may do more than the mutation
+            run.differs_from_mutant = True
+            told += "; the state is not that of the mutation"
         expected = _said(step.outcome, step.code)
-        run.add(before, after, expected, _replied(reply), notes, agrees, damage)
+        run.add(before, after, expected, told, notes, agrees, damage)
         if not agrees:
             message = f"step {number}: expected {expected}, found {_replied(reply)}"
             return run.end("disagrees", message + (f"; {'; '.join(notes)}" if notes else ""))
@@ -287,6 +351,7 @@ class _Run:
         self.found = found
         self.target = target
         self.steps: list[ReplayStep] = []
+        self.differs_from_mutant = False
 
     def add(
         self,
@@ -310,5 +375,11 @@ class _Run:
     def end(self, outcome: str, message: str) -> Replay:
         """The result."""
         return Replay(
-            self.found.trace, self.found.where, self.target, outcome, message, tuple(self.steps)
+            self.found.trace,
+            self.found.where,
+            self.target,
+            outcome,
+            message,
+            tuple(self.steps),
+            self.differs_from_mutant,
         )

@@ -57,6 +57,8 @@ class Replay:
       not_replayable        the trace begins in a state that a backend cannot be put in
       disagrees             something went otherwise; `message` says what
     The first four pass. steps: those that were run; a run ends at the step that decides.
+    differs_from_mutant: a cache with the fault took the steps, and its states at the departing step or
+    after are not those of the mutation: its fault does more, or less, than the mutation says.
     """
 
     trace: Trace
@@ -65,6 +67,7 @@ class Replay:
     outcome: str
     message: str
     steps: tuple[ReplayStep, ...]
+    differs_from_mutant: bool = False
 
     @property
     def passed(self) -> bool:
@@ -101,5 +104,6 @@ class Replay:
             "outcome": self.outcome,
             "passed": self.passed,
             "message": self.message,
+            "differs_from_mutant": self.differs_from_mutant,
             "steps": [attrs.asdict(step) for step in self.steps],
         }

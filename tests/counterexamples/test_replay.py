@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from kvspec.counterexamples.errors import TraceError
-from kvspec.counterexamples.format import Broken, Departure, Trace
+from kvspec.counterexamples.format import Broken, Departure, Mutation, Trace
 from kvspec.counterexamples.record import run_events, trace_of
 from kvspec.counterexamples.replay import replay
 from kvspec.models.backend import Damage, Reply
@@ -283,7 +283,9 @@ def test_a_rule_that_does_something_else_is_told_apart(pair, backend) -> None:
     other = attrs.evolve(action, assignments=less)
     mutant = attrs.evolve(system, actions={**system.actions, "allocate": other})
     machine = Machine(attrs.evolve(pair, system=mutant))
-    trace = trace_of(machine, run_events(machine, [next(iter(Machine(pair).events_of(action)))]))
+    named = Mutation(name="allocate.drop-assignment.owner", description="owner keeps its value")
+    run = run_events(machine, [next(iter(Machine(pair).events_of(action)))])
+    trace = trace_of(machine, run, mutation=named)
     assert trace.sound == Departure(step=1, outcome="accepted", code=None)
     assert replay(trace).outcome == "differs_as_specified"
     assert replay(trace, backend()).outcome == "differs_as_specified"
