@@ -58,7 +58,10 @@ class SolverProcess:
 
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:
-            command = [sys.executable, "-c", f"from {main.__module__} import main; main()"]
+            # The worker ignores interrupts, and so do the imports before it.
+            start = f"from {main.__module__} import main; main()"
+            ignore = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+            command = [sys.executable, "-c", f"{ignore}; {start}"]
             # A group of its own: an interrupt at the terminal is for us, and we end the process.
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 command,

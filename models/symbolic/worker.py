@@ -8,7 +8,9 @@ stopped when a solver does not keep to its time limit, and a crash takes nothing
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import sys
 import time
 from typing import Any
@@ -90,10 +92,22 @@ def answer_request(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer requests until there are none."""
+    """Answer requests until there are none, or nobody listens.
+
+    An interrupt at the terminal is for the process that asks: it ends this one.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(answer_request(json.loads(line))) + "\n")
-        sys.stdout.flush()
+        if not line.endswith("\n"):  # the one who asks ended in the middle of a request
+            return
+        answer = json.dumps(answer_request(json.loads(line)))
+        try:
+            sys.stdout.write(answer + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Python writes what is left once more at its end, and would complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return
 
 
 if __name__ == "__main__":

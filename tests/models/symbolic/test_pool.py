@@ -1,5 +1,10 @@
 """Solver processes are stopped when they overrun, and started anew when they die."""
 
+import json
+import os
+import signal
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -53,6 +58,50 @@ def test_a_process_that_dies_is_unknown(capfd: Any) -> None:
     finally:
         process.stop()
     assert "KeyError" in capfd.readouterr().err
+
+
+def test_an_interrupt_is_for_the_one_who_asks(capfd: Any) -> None:
+    """A solver process goes on after an interrupt, and says nothing of it."""
+    process = SolverProcess()
+    request = {"text": EASY, "seconds": 10.0, "solver": "z3", "expect": "unsat"}
+    try:
+        assert process.ask(request, 20.0).result == "unsat"
+        running = process._running()
+        os.kill(running.pid, signal.SIGINT)
+        assert process.ask(request, 20.0).result == "unsat"
+        assert process._running() is running
+    finally:
+        process.stop()
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("end", ["no listener", "no request", "half a request"])
+def test_a_worker_that_is_left_alone_ends_quietly(end: str) -> None:
+    """A worker whose asker has gone ends without a complaint."""
+    request = json.dumps({"text": EASY, "seconds": 10.0, "solver": "z3", "expect": "unsat"})
+    worker = subprocess.Popen(
+        [sys.executable, "-c", f"from {pool.main.__module__} import main; main()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    assert worker.stderr is not None
+    if end == "no listener":
+        worker.stdout.close()
+        worker.stdin.write(f"{request}\n")
+    elif end == "half a request":
+        worker.stdin.write(request[:20])
+    worker.stdin.close()
+    try:
+        assert worker.wait(timeout=60) == 0
+        assert worker.stderr.read() == ""
+    finally:
+        worker.kill()
+        worker.stdout.close()
+        worker.stderr.close()
 
 
 def test_text_that_is_no_problem_is_unknown() -> None:
