@@ -158,10 +158,15 @@ class Prover:
         if model is not None:
             found = self._label(self._counterexample(each, model))
             return Item(each.name, each.kind, FAILED, "solver", seconds, counterexample=found)
-        reason = answer.reason or (
-            "the solver has a counterexample, but no small one was found that could be replayed"
-        )
+        found_none = "the solver has a counterexample, but no small one was found"
+        reason = answer.reason or (found_none + self._in_time())
         return Item(each.name, each.kind, UNKNOWN, "solver", seconds, reason)
+
+    def _in_time(self) -> str:
+        """What to do if the search for a small model ran out of time."""
+        if not self.small.timed_out:
+            return " that could be replayed"
+        return f" within {self.seconds:g} s: give more seconds"
 
     def _counterexample(self, each: Obligation, model: SmallModel) -> Counterexample:
         return counterexample(self.system, self.known, each, model, self._reach(model))
@@ -194,7 +199,8 @@ class Prover:
             return Item(
                 each.name, each.kind, FAILED, "solver", seconds, self._in_the_way(pool, each)
             )
-        return Item(each.name, each.kind, UNKNOWN, "solver", seconds, answer.reason)
+        reason = answer.reason or f"the solver gave no answer within {self.seconds:g} s"
+        return Item(each.name, each.kind, UNKNOWN, "solver", seconds, reason)
 
     def _in_the_way(self, pool: SolverPool, each: Obligation) -> str:
         """Why something is impossible: the first guard that, after those before it, cannot hold."""
@@ -212,7 +218,9 @@ class Prover:
                     f"`{guards[place].condition!r}` cannot hold together with "
                     "those before it and the invariants"
                 )
-        guard = each.outcome.action.guards[each.outcome.refused_by or 0]
+        if each.outcome.refused_by is None:
+            return f"{each.outcome.name} never happens: its guards cannot hold with the invariants"
+        guard = each.outcome.action.guards[each.outcome.refused_by]
         return (
             f"the guard {guard.code.name} `{guard.condition!r}` never refuses: it follows "
             "from those before it and the invariants"

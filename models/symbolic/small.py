@@ -2,7 +2,8 @@
 
 A finite model is a model: one that satisfies a query shows that the unbounded query is satisfiable.
 That none is found says nothing. Sizes grow until a model is found, and are then made smaller again,
-one sort after another, so that what a reader sees is as small as it can be.
+one sort after another, so that what a reader sees is as small as it can be. When the solver runs out
+of time there is no model of that size: what is found is then less small, or is not found.
 """
 
 from __future__ import annotations
@@ -81,73 +82,90 @@ class SmallModels:
         self.depth = prod(summands(layer) for layer in layers) * summands(exprs)
         self.literal = largest_literal([*exprs, *claims, *images, *abstract])
         self.sorts = members_at_most(system)
-        self._solvers: dict[tuple[tuple[int, ...], int], tuple[World, Term]] = {}
-        self._exhausted = True
+        self.timed_out = False
+        """Whether the solver ran out of time in the last search."""
+        self._worlds: dict[tuple[tuple[int, ...], int], World] = {}
+        self._solvers: dict[tuple[tuple[int, ...], int], Term] = {}
 
     def find(self, obligation: Obligation) -> SmallModel | None:
         """A model of the obligation's query with few members and small numbers, if there is one."""
+        self.timed_out = False
         ladder = LADDER if obligation.expect == "unsat" else WITNESS_LADDER
         for count, bound in ladder:
             sizes = dict.fromkeys(self.sorts, count)
-            if self.satisfiable(obligation, sizes, bound):
+            found = self.model(obligation, sizes, bound)
+            if found is not None:
                 if obligation.expect == "sat":
-                    return self.model(obligation, sizes, bound)
-                return self._shrink(obligation, sizes, bound)
+                    return found
+                return self._shrink(obligation, found, bound)
         return None
-
-    def satisfiable(self, obligation: Obligation, sizes: Mapping[str, int], bound: int) -> bool:
-        """Whether there is a model with exactly these sizes and naturals up to the bound."""
-        return self.model(obligation, sizes, bound) is not None
 
     def model(
         self, obligation: Obligation, sizes: Mapping[str, int], bound: int
     ) -> SmallModel | None:
-        """A model with exactly these sizes and naturals up to the bound."""
-        world, solver = self._solver(sizes, bound)
-        query = obligation.build(world)
-        if (
-            not query.known
-        ):  # such a query speaks of initial states, which need not satisfy what is known
-            solver = z3.SolverFor("QF_BV", ctx=world.domain.context)
-            solver.set("random_seed", 0)
-        solver.push()
-        solver.set("timeout", max(1, int(self.seconds * 1000)))
-        solver.add(query.terms)
-        try:
-            if solver.check() == z3.sat:
-                return decode(world, query, solver.model())
-        finally:
-            solver.pop()
-        return None
-
-    def _solver(self, sizes: Mapping[str, int], bound: int) -> tuple[World, Term]:
+        """A model with exactly these sizes and naturals up to the bound; none if time runs out."""
         key = (tuple(sizes.values()), bound)
-        if key not in self._solvers:
-            scale = self.depth * (1 + self.literal // max(bound, 1))
-            world = World(self.system, Ground(sizes, bound, scale), self.known)
+        world = self._world(sizes, bound)
+        query = obligation.build(world)
+        # A query that is not of what is known speaks of initial states, which need not satisfy it.
+        given = world.given if query.known else []
+        solver = self._solvers.pop(key, None) if query.known else None
+        if solver is None:
             solver = z3.SolverFor("QF_BV", ctx=world.domain.context)
             solver.set("random_seed", 0)
-            solver.add(world.given)
-            self._solvers[key] = (world, solver)
-        return self._solvers[key]
+            solver.add(given)
+        try:
+            solver.push()
+            solver.set("timeout", max(1, int(self.seconds * 1000)))
+            solver.add(query.terms)
+            answer = solver.check()
+            model = solver.model() if answer == z3.sat else None
+            solver.pop()
+        except z3.Z3Exception as error:
+            if not _interrupted(error):
+                raise
+            answer, model = z3.unknown, None
+        # A solver that was interrupted may have lost a part of what it was given, and would answer
+        # `sat` without it: it is not asked again, and no model is believed that it may have spoilt.
+        if answer == z3.unknown or (model is not None and not _satisfies(model, given, query)):
+            self.timed_out = True
+            return None
+        if query.known:
+            self._solvers[key] = solver
+        return None if model is None else decode(world, query, model)
 
-    def _shrink(self, obligation: Obligation, sizes: dict[str, int], bound: int) -> SmallModel:
+    def _world(self, sizes: Mapping[str, int], bound: int) -> World:
+        key = (tuple(sizes.values()), bound)
+        if key not in self._worlds:
+            scale = self.depth * (1 + self.literal // max(bound, 1))
+            self._worlds[key] = World(self.system, Ground(sizes, bound, scale), self.known)
+        return self._worlds[key]
+
+    def _shrink(self, obligation: Obligation, known: SmallModel, bound: int) -> SmallModel:
+        """The smallest model on the way down from a known one, which is kept if there is no other."""
         for name in self.sorts:
-            while sizes[name] > 1 and self.satisfiable(
-                obligation, {**sizes, name: sizes[name] - 1}, bound
-            ):
-                sizes[name] -= 1
+            while known.sizes[name] > 1:
+                sizes = {**known.sizes, name: known.sizes[name] - 1}
+                found = self.model(obligation, sizes, bound)
+                if found is None:
+                    break
+                known = found
         for smaller in range(bound):
-            found = self.model(obligation, sizes, smaller)
+            found = self.model(obligation, known.sizes, smaller)
             if found is not None:
                 return found
-        found = self.model(obligation, sizes, bound)
-        if found is None:
-            raise RuntimeError(
-                f"{obligation.name} had a model of sizes {sizes} and has none now: the solver's "
-                "time limit is too near to what it needs; give more seconds"
-            )
-        return found
+        return known
+
+
+def _interrupted(error: Exception) -> bool:
+    """Whether Z3 says that it was stopped, and not that it was asked wrongly."""
+    return any(word in str(error) for word in ("canceled", "timeout", "interrupted"))
+
+
+def _satisfies(model: Term, given: Sequence[Term], query: Query) -> bool:
+    """Whether a model makes true all that was asked for."""
+    terms = [*given, *query.terms]
+    return all(z3.is_true(model.eval(term, model_completion=True)) for term in terms)
 
 
 def decode(world: World, query: Query, model: Term) -> SmallModel:
