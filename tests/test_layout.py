@@ -25,12 +25,13 @@ LAYERS = (
     "counterexamples",
 )  # each may import itself and those before it
 HOMES = {
+    "llvmlite": ("models/explicit",),
     "numba": ("models/explicit",),
     "scipy": ("models/explicit",),
     "torch": ("models/decode", "models/runtimes"),
     "z3": ("models/symbolic",),
 }
-SLOW_TO_LOAD = {"cvc5", "numba", "scipy", "torch", "z3"}
+SLOW_TO_LOAD = {"cvc5", "llvmlite", "numba", "scipy", "torch", "z3"}
 LINES_AT_MOST = 500
 MACHINE_PATH = re.compile(r"(?<![\w./~)\]}>-])/(?:work|root|home)(?=[/\s\"'`:,;)]|$)", re.MULTILINE)
 
