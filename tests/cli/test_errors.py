@@ -13,6 +13,7 @@ CASES = [
     (("explore", "a", "b", "c"), "c", "arguments", "no further argument"),
     (("explore", "--trace-out", "no/such/trace.json"), "no folder", "a file", "--trace-out"),
     (("explore", "--junit", "no/such/file.xml"), "no folder", "a file", "--junit"),
+    (("explore", "--only", "no*", "--only", "nosuch"), "nosuch", "one of", "no claim named"),
     (("prove", "--solver", "yices"), "yices", "cvc5", "--solver"),
     (("prove", "peer", "--only", "no:such"), "no:such", "inductive:", "no obligation"),
     (("mutants", "--only", "nothing"), "nothing", "publish.", "no mutant"),

@@ -103,3 +103,15 @@ def test_the_first_instance_of_the_core_system_is_the_default(kvspec) -> None:
     """`kvspec explore` alone searches core/TINY."""
     data = kvspec("explore", "--json").json
     assert (data["system"], data["instance"], data["states"]) == ("core", "TINY", 129)
+
+
+def test_a_claim_whose_case_never_came_up_is_told(kvspec) -> None:
+    """It holds, but in this instance it says nothing; a search cut short tells no such thing."""
+    ran = kvspec("explore", "core", "TINY")
+    data = kvspec("explore", "core", "TINY", "--json").json
+    assert ran.code == 0
+    assert data["says_nothing"]
+    for name in data["says_nothing"]:
+        assert f"says nothing here: {name}\n" in ran.out
+    cut = kvspec("explore", "core", "TINY", "--max-states", "9", "--json").json
+    assert cut["says_nothing"] == []

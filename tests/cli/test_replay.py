@@ -83,3 +83,25 @@ def test_without_torch_only_the_specification_is_at_hand(kvspec, monkeypatch) ->
     assert data["verdict"] == "holds"
     assert [each["outcome"] for each in data["replays"]][1:] == ["not_run", "not_run"]
     assert kvspec("replay", name, "--target", "sound").code == 2
+
+
+def test_a_trace_is_printed_in_one_form(kvspec) -> None:
+    """More than one is an error of usage."""
+    name = "publish.drop-guard.STALE_SNAPSHOT"
+    ran = kvspec("replay", name, "--as-test", "--itf", "--picture", "text")
+    assert ran.code == 2
+    assert "one form at a time" in ran.err
+
+
+def test_a_replay_that_is_left_out_is_told() -> None:
+    """A stand-in fault that cannot show itself is counted and named, in JSON too."""
+    from kvspec.cli.replay import Run, answer
+
+    data = {"trace": "a.json", "target": "faulty", "outcome": "agrees", "reason": "so"}
+    held = Run("a.json", "spec", "holds", data, "", "")
+    gone = Run("a.json", "faulty", "holds", data, "", "", left_out="so")
+    found = answer([held, gone])
+    assert "left out: 1, since so\n  a.json (faulty)" in found.text
+    assert "1 of 1 replays" in found.text
+    assert found.data["left_out"] == [data]
+    assert len(found.checks) == 1

@@ -24,7 +24,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "mutants": (
         ("kvspec mutants", "every mutant of the core system"),
-        ("kvspec mutants peer --instance 1,1,1,2,2", "of another system"),
+        ("kvspec mutants core --instance TINY --only 'finish.*'", "some, on one instance"),
         ("kvspec mutants --only 'publish.drop-guard.*'", "some alone"),
     ),
     "test": (

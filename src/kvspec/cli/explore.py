@@ -109,12 +109,12 @@ def claims_of(subject: KnownSystem, only: tuple[str, ...] | None) -> list[Proper
 
 
 def need_claims(subject: KnownSystem, search: Search) -> None:
-    """Refuse a pattern that fits no claim."""
-    chosen = [claim for claim in claims_of(subject, search.only) if claim.kind in _CHECKED]
-    if search.only and not chosen:
-        names = [claim.name for claim in subject.properties().of_kind(*_CHECKED)]
-        do = f"kvspec show {subject.name}"
-        raise unknown("claim named", ", ".join(search.only), names, "--only of kvspec explore", do)
+    """Refuse each pattern that fits no claim."""
+    names = [claim.name for claim in subject.properties().of_kind(*_CHECKED)]
+    for pattern in search.only or ():
+        if not any(fnmatchcase(name, pattern) for name in names):
+            do = f"kvspec show {subject.name}"
+            raise unknown("claim named", pattern, names, "--only of kvspec explore", do)
 
 
 def run(
@@ -172,6 +172,8 @@ def as_json(instance: Instance, found: Exploration) -> dict[str, Any]:
         for each in found.violations
     ]
     data["witnesses"] = {each.property: each.depth for each in found.witnesses}
+    times = found.coverage.antecedents if found.complete and found.coverage else {}
+    data["says_nothing"] = [name for name, count in times.items() if count == 0]
     data["coverage"] = attrs.asdict(found.coverage) if found.coverage else None
     return data
 
@@ -200,12 +202,24 @@ def as_text(
         lines.extend(("", f"violated {each.property}: {each.message}"))
         if each.trace:
             lines.append(indent(trace_text(instance, each.trace, each.loop)))
+    silent = says_nothing(found, listed)
+    if silent:
+        lines.append("")
+        lines.extend(f"says nothing here: {name}" for name in silent)
     held = sum(check.verdict == HOLDS for check in listed)
     told = f"{held} claims" if found.verdict == HOLDS else found.reason
     if found.verdict == VIOLATED:
         told = ", ".join(each.property for each in found.violations)
     lines.extend(("", f"{found.verdict}: {told}"))
     return "\n".join(lines)
+
+
+def says_nothing(found: Exploration, listed: tuple[Check, ...]) -> list[str]:
+    """The claims whose case never came up in a complete search."""
+    if not found.complete or found.coverage is None:
+        return []
+    times = found.coverage.antecedents
+    return [check.name for check in listed if times.get(check.name) == 0]
 
 
 def checks(

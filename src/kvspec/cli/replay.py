@@ -21,12 +21,19 @@ if TYPE_CHECKING:
 
 Target = Literal["spec", "sound", "faulty", "all"]
 Picture = Literal["text", "mermaid", "dot"]
+STAND_IN = (
+    "the cache has no such fault, and the one that stands in for it shows itself only to a reader "
+    "within the step"
+)
 TARGETS = ("spec", "sound", "faulty")
 
 
 @attrs.frozen
 class Run:
-    """One trace against one target; `skipped` says why it could not be run."""
+    """One trace against one target.
+
+    skipped: why it could not be run. left_out: why what came of it says nothing of the trace.
+    """
 
     trace: str
     target: str
@@ -36,6 +43,7 @@ class Run:
     message: str
     seconds: float = 0.0
     skipped: str = ""
+    left_out: str = ""
 
 
 def replay(
@@ -62,7 +70,17 @@ def replay(
     """
     check_outputs(output)
     paths = [find_trace(name) for name in files] or library()
-    if picture or as_test or itf:
+    forms = {f"--picture {picture}": picture, "--as-test": as_test, "--itf": itf}
+    given = [name for name, asked in forms.items() if asked]
+    if len(given) > 1:
+        raise UsageError(
+            "a trace is printed in one form at a time",
+            " ".join(given),
+            "one of --picture, --as-test and --itf",
+            "kvspec replay",
+            f"leave out {' and '.join(given[1:])}",
+        )
+    if given:
         return deliver(_converted(paths, output, picture, as_test=as_test), output)
     reason = torch_absent()
     if reason is not None and target in ("sound", "faulty"):
@@ -168,7 +186,8 @@ def run_one(found: Resolved, target: str) -> Run | None:
         raise UsageError(what, error.found, error.expected, error.where, error.advice) from error
     verdict = judge(result)
     if result.outcome == "no_damage" and verdict == VIOLATED and is_stand_in(fault):
-        return None  # the stand-in shows itself only to a reader within the step
+        data = {"trace": found.where, "target": target, "reason": STAND_IN}
+        return Run(found.where, target, HOLDS, data, "", "", left_out=STAND_IN)
     data = {**result.as_json(), "target": target, "verdict": verdict}
     seconds = perf_counter() - start
     return Run(found.where, target, verdict, data, result.show(), result.message, seconds)
@@ -212,6 +231,8 @@ def answer(runs: list[Run], *, detailed: bool = True, must_run: bool = False) ->
     """
     from kvspec.report.tables import text_table
 
+    left_out = [each for each in runs if each.left_out]
+    runs = [each for each in runs if not each.left_out]
     verdict = worst(each.verdict for each in runs if must_run or not each.skipped)
     shown = [each for each in runs if detailed or (each.verdict != HOLDS and not each.skipped)]
     rows = [(each.trace, each.target, each.data["outcome"].replace("_", " ")) for each in runs]
@@ -221,9 +242,14 @@ def answer(runs: list[Run], *, detailed: bool = True, must_run: bool = False) ->
     passed = sum(each.verdict == HOLDS for each in runs)
     harmed = sum(each.data["outcome"] == "damage_shown" for each in runs)
     harm = f"; {harmed} show damage" if harmed else ""
+    for reason in dict.fromkeys(each.left_out for each in left_out):
+        names = [f"{each.trace} ({each.target})" for each in left_out if each.left_out == reason]
+        listed = "".join(f"\n  {name}" for name in names)
+        parts.append(f"left out: {len(names)}, since {reason}{listed}")
     parts.append(f"{verdict}: {passed} of {len(runs)} replays went as told{harm}")
     replays = [each.data for each in runs]
-    data: dict[str, Any] = {"verdict": verdict, "replays": replays}
+    omitted = [each.data for each in left_out]
+    data: dict[str, Any] = {"verdict": verdict, "replays": replays, "left_out": omitted}
     if len(replays) == 1:
         data = {**replays[0], **data}
     checks = tuple(
