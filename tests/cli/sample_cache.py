@@ -37,3 +37,38 @@ class Forgetful(Obedient):
 
 class Unfinished:
     """Not a cache."""
+
+
+def layer_zero_alone():
+    """The torch cache, but that a publication installs the rows of the first layer alone."""
+    import attrs
+
+    from kvspec.models.decode.backend import DecodeBackend
+
+    class LayerZeroAlone(DecodeBackend):
+        older = None
+
+        def reset(self, instance):
+            self.older, self.layers = None, instance.sizes["Layer"]
+            self.names = list(instance.system.variables)
+            super().reset(instance)
+
+        def perform(self, event):
+            before = super().observe()
+            reply = super().perform(event)
+            if event.action == "publish" and reply.accepted:
+                self.older = before
+            return reply
+
+        def observe(self):
+            state = super().observe()
+            if self.older is None:
+                return state
+            tables = list(state.tables)
+            for name in ("k_rows", "v_rows"):
+                at = self.names.index(name)
+                pairs = enumerate(zip(tables[at], self.older.tables[at], strict=True))
+                tables[at] = tuple(old if i % self.layers else new for i, (new, old) in pairs)
+            return attrs.evolve(state, tables=tuple(tables))
+
+    return LayerZeroAlone(layout="static")

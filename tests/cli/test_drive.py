@@ -60,3 +60,32 @@ def test_without_torch_the_default_cache_is_missed(kvspec, monkeypatch) -> None:
     ran = kvspec("test")
     assert ran.code == 2
     assert "kvspec[torch]" in ran.err
+
+
+@pytest.mark.slow
+def test_layer_zero_alone_is_caught_by_the_stage_of_two_layers(monkeypatch) -> None:
+    """What TINY cannot show, the second test stage of `verify` does: its settings are enough."""
+    pytest.importorskip("torch")
+    from kvspec.cli import plan
+
+    monkeypatch.setattr(plan, "STATIC", "sample_cache:layer_zero_alone")
+    found = plan.layers_stage("core", plan.LAYERED, lambda *_: None)
+    assert found.verdict == "violated"
+    assert "layer1" in found.text
+    assert not found.data["one_layer"]
+    assert "NEVER" not in found.text
+    assert found.text.count(found.data["failure"]["message"]) == 1
+
+
+def test_one_layer_is_told(kvspec) -> None:
+    """With one layer, faults between layers cannot show; who reads the result is told."""
+    pytest.importorskip("torch")
+    ran = kvspec("test", "core", "TINY", "--profile", "ci", "--examples", "1")
+    assert "one layer: faults between layers cannot show" in ran.out
+
+
+def test_layer_zero_alone_passes_with_one_layer(kvspec) -> None:
+    """That is why there is a second stage."""
+    pytest.importorskip("torch")
+    words = ("--backend", "sample_cache:layer_zero_alone", "--profile", "ci", "--examples", "1")
+    assert kvspec("test", "core", "TINY", *words, "--json").json["failure"] is None

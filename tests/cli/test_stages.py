@@ -22,7 +22,7 @@ def test_results_come_in_the_order_of_the_stages(monkeypatch) -> None:
     assert [one.stage.name for one in done] == ["slow", "fails", "dies", "quick"]
     assert [one.answer.verdict for one in done] == [HOLDS, UNKNOWN, UNKNOWN, HOLDS]
     assert "ZeroDivisionError" in done[1].answer.text
-    assert "died" in done[2].answer.text
+    assert "died (exit code 9)" in done[2].answer.text
     assert {"slow", "quick"} <= set(told)
 
 

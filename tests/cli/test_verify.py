@@ -111,3 +111,24 @@ def test_without_torch_its_stages_are_unknown(monkeypatch) -> None:
     found = plan.test_stage("core", "TINY", lambda *_: None)
     assert found.verdict == UNKNOWN
     assert "kvspec[torch]" in found.text
+
+
+def test_a_search_that_was_cut_says_nothing_of_what_is_exercised() -> None:
+    """In the files for CI, `everything is exercised` is unknown then, not held."""
+    lock = find_system("lock")
+    for more in ({"complete": False, "coverage": {}}, {"complete": True, "coverage": None}):
+        found = answer(lock, [explored("pair", **more)], 1.0)
+        (check,) = [check for check in found.checks if check.group == "vacuity lock"]
+        assert check.verdict == UNKNOWN
+        assert "pair" in check.message
+
+
+def test_a_stage_that_a_system_lacks_is_told(kvspec) -> None:
+    """Asked for, it is an error of usage; else it is told that it is left out."""
+    ran = kvspec("verify", "two_phase_commit", "--stage", "mutants")
+    assert ran.code == 2
+    assert "no mutants stage for two_phase_commit" in ran.err
+    lock = find_system("lock")
+    found = answer(lock, [explored("pair")], 1.0, ("mutants", "test"))
+    assert "lock has no such stage: mutants, test" in found.text
+    assert found.data["left_out"] == ["mutants", "test"]

@@ -36,6 +36,13 @@ def make_backend(system: str, mutation: str | None = None) -> Backend | None:
     return None if fault is None else DecodeBackend(faults=(fault,))
 
 
+def static_cache() -> Backend:
+    """The torch cache with rows of a fixed number (layout static)."""
+    from kvspec.models.decode.backend import DecodeBackend
+
+    return DecodeBackend(layout="static")
+
+
 def is_stand_in(mutation: str | None) -> bool:
     """Whether the fault that a cache is given for a mutation is another one, near to it."""
     from kvspec.models.decode.backend_faults import fault_for

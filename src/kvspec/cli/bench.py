@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kvspec.cli.lookup import instance_named, system_named
+from kvspec.cli.errors import unknown
+from kvspec.cli.lookup import system_named
 from kvspec.cli.output import Output, deliver
 from kvspec.cli.progress import exploring
 from kvspec.cli.verdicts import HOLDS, UNKNOWN, VIOLATED, Answer
@@ -29,7 +30,11 @@ def bench(
         instance: a row of the peer model.
         output: how the answer is told.
     """
-    chosen = instance_named(system_named("peer", "bench"), instance, "bench")
+    subject = system_named("peer", "bench")
+    if instance not in subject.instances:
+        rows, do = subject.instances, f"kvspec bench {next(iter(subject.instances))}"
+        raise unknown("instance of peer", instance, rows, "INSTANCE of kvspec bench", do)
+    chosen = subject.instances[instance]
     with exploring(f"peer/{chosen.name}") as progress:
         from kvspec.models.explicit import compile_instance
 

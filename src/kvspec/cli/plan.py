@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from kvspec.cli.stages import Stage, Tell, unknown_answer
 from kvspec.cli.verdicts import Answer
 
 if TYPE_CHECKING:
+    from kvspec.cli.test import Drive
     from kvspec.counterexamples.systems import KnownSystem
     from kvspec.models.explicit import Progress
 
 KINDS = ("prove", "explore", "mutants", "test", "replay")
+LAYERED = "LAYERS"
+"""The instance with two layers on which the torch cache is tested as well."""
+SAMPLED: dict[str, Any] = {"profile": "ci", "examples": 24, "walks": 100}
+"""How: it has many more transitions than can be taken, so that a part of them is."""
+STATIC = "kvspec.cli.backends:static_cache"
 _HERE = "kvspec.cli.plan"
 
 
@@ -28,12 +35,19 @@ def plan(subject: KnownSystem, kinds: list[str], jobs: int) -> list[Stage]:
     if "replay" in kinds and whole:
         stages.append(Stage("replay library", f"{_HERE}:replay_stage"))
     if "test" in kinds and whole:
+        stages.append(Stage(f"test {name}/{LAYERED}", f"{_HERE}:layers_stage", (name, LAYERED)))
         stages.append(Stage(f"test {name}/{quick[0]}", f"{_HERE}:test_stage", (name, quick[0])))
     if "explore" in kinds:
         stages.extend(
             Stage(f"explore {name}/{one}", f"{_HERE}:explore_stage", (name, one)) for one in quick
         )
     return stages
+
+
+def left_out(stages: Iterable[Stage], kinds: Iterable[str]) -> tuple[str, ...]:
+    """The kinds of which the system has no stage."""
+    there = {stage.name.split()[0] for stage in stages}
+    return tuple(kind for kind in kinds if kind not in there)
 
 
 def explore_stage(system: str, instance: str, tell: Tell) -> Answer:
@@ -73,16 +87,29 @@ def mutants_stage(system: str, instances: list[str], tell: Tell) -> Answer:
 
 def test_stage(system: str, instance: str, tell: Tell) -> Answer:
     """The stateful test of the torch cache, always the same run."""
+    from kvspec.cli.test import Drive
+
+    return _drive(system, instance, None, Drive(profile="ci"), tell)
+
+
+def layers_stage(system: str, instance: str, tell: Tell) -> Answer:
+    """The same with two layers and the static layout, along a sample of walks."""
+    from kvspec.cli.test import Drive
+
+    return _drive(system, instance, STATIC, Drive(**SAMPLED), tell)
+
+
+def _drive(system: str, instance: str, backend: str | None, how: Drive, tell: Tell) -> Answer:
     from kvspec.cli.backends import backend_name, torch_absent
     from kvspec.cli.lookup import instance_named, system_named
-    from kvspec.cli.test import Drive, answer, run
+    from kvspec.cli.test import answer, run
 
     subject = system_named(system, "verify")
     chosen = instance_named(subject, instance, "verify")
-    name, absent = backend_name(system), torch_absent()
+    name, absent = backend or backend_name(system), torch_absent()
     if name is None or absent is not None:
         return unknown_answer("test", absent or f"no cache speaks of {system}")
-    return answer(subject, chosen, name, run(subject, chosen, name, Drive(profile="ci"), tell))
+    return answer(subject, chosen, name, run(subject, chosen, name, how, tell))
 
 
 def replay_stage(tell: Tell) -> Answer:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -61,6 +61,8 @@ def run_stages(stages: list[Stage], jobs: int, watch: Watch | None = None) -> li
                 if answer is None:
                     continue
                 process.join()
+                if answer is _DIED:
+                    answer = _died(stage, process.exitcode)
                 del running[channel]
                 ended[stage.name] = Done(stage, answer, perf_counter() - start)
                 if watch is not None:
@@ -76,6 +78,18 @@ def unknown_answer(name: str, reason: str) -> Answer:
     """The answer of a stage that could not be run."""
     data = {"verdict": UNKNOWN, "reason": reason}
     return Answer(name, UNKNOWN, data, reason, (Check(name, name, UNKNOWN, 0.0, reason),))
+
+
+_DIED = Answer("", UNKNOWN, {}, "")
+
+
+def _died(stage: Stage, code: int | None) -> Answer:
+    """The answer for a stage whose process ended without one."""
+    how = f"exit code {code}"
+    if code is not None and code < 0:
+        how = f"signal {-code}, {signal.strsignal(-code) or 'without a name'}"
+    memory = ": was it out of memory?" if code == -signal.SIGKILL else ""
+    return unknown_answer(stage.name, f"the process of this stage died ({how}){memory}")
 
 
 def _begin(stage: Stage) -> dict[Connection, tuple[Stage, SpawnProcess, float]]:
@@ -104,7 +118,7 @@ def _hear(channel: Connection, stage: Stage, watch: Watch | None) -> Answer | No
     try:
         kind, content = channel.recv()
     except EOFError:
-        return unknown_answer(stage.name, "the process of this stage died: was it out of memory?")
+        return _DIED
     if kind == "progress":
         if watch is not None:
             watch(stage, *content)
@@ -127,7 +141,10 @@ def _work(stage: Stage, channel: Connection) -> None:
 
     try:
         answer = getattr(import_module(module), name)(*stage.arguments, tell)
+    except BrokenPipeError:
+        return  # nobody listens any more
     except Exception as error:  # noqa: BLE001  # a stage that fails is a result
         last = "".join(traceback.format_exception(error))
         answer = unknown_answer(stage.name, f"{type(error).__name__}: {error}\n{last}")
-    channel.send(("answer", answer))
+    with suppress(BrokenPipeError):
+        channel.send(("answer", answer))

@@ -24,11 +24,15 @@ if TYPE_CHECKING:
     from kvspec.spec.language import Instance
 
 
+ONE_LAYER = "one layer: faults between layers cannot show"
+
+
 @attrs.frozen(kw_only=True)
 class Drive:
-    """How a cache is driven; as the options of `kvspec test`."""
+    """How a cache is driven; as the options of `kvspec test`, and at most so many planned walks."""
 
     examples: int | None = None
+    walks: int | None = None
     seed: int | None = None
     profile: str | None = None
 
@@ -46,9 +50,10 @@ def drive(
 ) -> int:
     """Drive a cache with Hypothesis: what the specification allows must work, and the rest be refused.
 
-    After each event the cache must be in the specified state and unharmed. Walks lead through all
-    transitions of the instance; what was never reached is told, and is `unknown`. A difference is
-    shrunk to the shortest run that shows it.
+    After each event the cache must be in the specified state and unharmed. Walks lead through the
+    transitions of the instance, all of them if it is small; how many were touched is told. An action
+    never taken, or a refusal never asked for, is `unknown`. A difference is shrunk to the shortest
+    run that shows it. In an instance with one layer no fault between layers can show: try LAYERS too.
 
     Args:
         system: the system; `kvspec show` lists them.
@@ -91,35 +96,72 @@ def run(
     subject: KnownSystem, instance: Instance, backend: str, drive: Drive, progress: Counted | None
 ) -> StatefulReport:
     """Drive the cache; a factory or profile that is not there is an error of usage."""
-    from kvspec.counterexamples import TraceError
-    from kvspec.counterexamples.targets import load_backend
-    from kvspec.properties.stateful.profiles import PROFILES
+    from kvspec.properties.stateful.plan import make_plan
+    from kvspec.properties.stateful.profiles import PROFILES, current_profile
     from kvspec.properties.stateful.run import run as drive_cache
 
-    if drive.profile is not None and drive.profile not in PROFILES:
+    profile = drive.profile or current_profile()
+    if profile not in PROFILES:
         from kvspec.cli.errors import unknown
 
-        do = "choose one of these"
-        raise unknown("profile", drive.profile, PROFILES, "--profile of kvspec test", do)
-    try:
-        load_backend(backend)
-    except TraceError as error:
-        raise UsageError(
-            f"{backend} makes no cache", error.found, error.expected, error.where, error.advice
-        ) from error
+        where = "--profile of kvspec test" if drive.profile else "HYPOTHESIS_PROFILE"
+        raise unknown("profile", profile, PROFILES, where, "choose one of these")
+    need_cache(backend, instance)
 
     def told(now: RunProgress) -> None:
         if progress is not None:
             progress(now.examples, now.of, f"{now.touched:,} of {now.transitions:,} transitions")
 
+    claims = subject.properties().by_name.values()
+    size = PROFILES[profile]
     return drive_cache(
         instance,
-        subject.properties().by_name.values(),
+        claims,
         backend,
         max_examples=drive.examples,
         seed=drive.seed,
-        profile=drive.profile,
+        profile=profile,
         progress=told,
+        plan=make_plan(instance, claims, length=size.length, most=drive.walks or size.walks),
+    )
+
+
+def need_cache(backend: str, instance: Instance) -> None:
+    """Refuse what makes no cache, or the cache of another system."""
+    from kvspec.counterexamples import TraceError
+    from kvspec.counterexamples.targets import load_backend
+    from kvspec.models.concrete import Machine
+
+    where = "--backend of kvspec test"
+    try:
+        made = load_backend(backend)
+    except TraceError as error:
+        raise UsageError(
+            f"{backend} makes no cache", error.found, error.expected, error.where, error.advice
+        ) from error
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        do = "call it in Python, and see what it lacks"
+        raise UsageError(f"{backend} makes no cache", told, "a Backend", where, do) from error
+    try:
+        made.reset(instance)
+        state = made.observe()
+    except Exception as error:
+        raise _other_cache(backend, instance, f"{type(error).__name__}: {error}") from error
+    sizes = [len(table) for table in getattr(state, "tables", ())]
+    (first, *_) = Machine(instance).initial_states()
+    if sizes != [len(table) for table in first.tables]:
+        found = f"a state of {len(sizes)} variables, or of another size"
+        raise _other_cache(backend, instance, found)
+
+
+def _other_cache(backend: str, instance: Instance, found: str) -> UsageError:
+    return UsageError(
+        f"{backend} cannot be set to the start of {instance.system.name}/{instance.name}",
+        found,
+        f"a cache that speaks of {instance.system.name}",
+        "--backend of kvspec test",
+        "name the system that the cache speaks of, or repair its `reset` and `observe`",
     )
 
 
@@ -143,7 +185,11 @@ def answer(
         "failure": failure
         and {"kind": failure.kind, "message": failure.message, **_steps(instance, failure)},
     }
-    text = f"{report.text()}\n\n{report.verdict}: {backend}"
+    data["one_layer"] = _has_one_layer(instance)
+    told = _text(report)
+    if data["one_layer"]:
+        told += f"\n  {ONE_LAYER}"
+    text = f"{told}\n\n{report.verdict}: {backend}"
     if failure is not None:
         text = f"{_run_text(instance, failure)}\n\n{text}"
     message = failure.message if failure else report.reason
@@ -156,6 +202,21 @@ def answer(
         "" if report.verdict in (HOLDS, UNKNOWN) else text,
     )
     return Answer("test", report.verdict, data, text, (check,))
+
+
+def _has_one_layer(instance: Instance) -> bool:
+    return instance.sizes.get("Layer") == 1
+
+
+def _text(report: StatefulReport) -> str:
+    """The report; at a failure without its message, told above, and what an ended run has missed."""
+    if report.failure is None:
+        return report.text()
+    lines = report.text().splitlines()
+    missed = ("  NEVER TAKEN: ", "  NEVER PROBED: ")
+    cut = (f"  {report.failure.message}").splitlines()
+    kept = [line for line in lines if line not in cut and not line.startswith(missed)]
+    return "\n".join(kept)
 
 
 def _steps(instance: Instance, failure: Failure) -> dict[str, Any]:

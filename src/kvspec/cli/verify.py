@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
+import attrs
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from kvspec.cli.errors import unknown
+from kvspec.cli.errors import UsageError, unknown
 from kvspec.cli.lookup import system_named
 from kvspec.cli.output import CheckOutput, check_outputs, deliver
-from kvspec.cli.plan import KINDS, plan
+from kvspec.cli.plan import KINDS, left_out, plan
 from kvspec.cli.progress import is_shown
 from kvspec.cli.stages import Done, Stage, Watch, run_stages
 from kvspec.cli.verdicts import HOLDS, UNKNOWN, VIOLATED, Answer, Check, worst
@@ -55,13 +56,27 @@ def check_system(system: str, kinds: list[str] | None = None, jobs: int | None =
             raise unknown("stage", kind, KINDS, "--stage of kvspec verify", "choose one of these")
     at_once = jobs or len(os.sched_getaffinity(0))
     stages = plan(subject, kinds or list(KINDS), at_once)
+    lacking = left_out(stages, kinds or list(KINDS))
+    if kinds and lacking:
+        there = [
+            kind for kind in KINDS if kind not in left_out(plan(subject, list(KINDS), 1), KINDS)
+        ]
+        raise UsageError(
+            f"no {lacking[0]} stage for {subject.name}",
+            f"--stage {lacking[0]}",
+            f"one of {', '.join(there)}",
+            "--stage of kvspec verify",
+            f"kvspec verify {subject.name} --stage {there[0]}",
+        )
     start = perf_counter()
     with _watching(stages) as watch:
         done = run_stages(stages, at_once, watch)
-    return answer(subject, done, perf_counter() - start)
+    return answer(subject, done, perf_counter() - start, lacking)
 
 
-def answer(subject: KnownSystem, done: list[Done], seconds: float) -> Answer:
+def answer(
+    subject: KnownSystem, done: list[Done], seconds: float, lacking: tuple[str, ...] = ()
+) -> Answer:
     """All stages together, and what none of them exercised."""
     from kvspec.report.coverage import union_gaps
     from kvspec.report.results import result_table
@@ -75,6 +90,7 @@ def answer(subject: KnownSystem, done: list[Done], seconds: float) -> Answer:
         "verdict": verdict,
         "seconds": seconds,
         "results": results,
+        "left_out": list(lacking),
         "vacuous": [{"kind": g.kind, "name": g.name, "message": g.message} for g in missed],
     }
     parts = [one.answer.text for one in done if one.answer.verdict == VIOLATED]
@@ -92,11 +108,21 @@ def answer(subject: KnownSystem, done: list[Done], seconds: float) -> Answer:
                 )
             )
         )
+    if lacking:
+        parts.append(f"left out, since {subject.name} has no such stage: {', '.join(lacking)}")
     parts.extend((result_table(results), f"{verdict}: {subject.name}, in {seconds:.0f} s"))
-    checks = [check for one in done for check in one.answer.checks]
+    checks = [check for one in done for check in _timed(one)]
     return Answer(
         "verify", verdict, data, "\n\n".join(parts), (*checks, *_vacuity(subject, missed, explored))
     )
+
+
+def _timed(one: Done) -> list[Check]:
+    """The checks of a stage; where none tells its time, the first takes that of the stage."""
+    checks = one.answer.checks
+    if not checks or any(check.seconds for check in checks):
+        return list(checks)
+    return [attrs.evolve(checks[0], seconds=one.seconds), *checks[1:]]
 
 
 def _data(one: Done) -> dict[str, Any]:
@@ -113,6 +139,10 @@ def _vacuity(
     group = f"vacuity {subject.name}"
     if not explored:
         return ()
+    cut = [run["instance"] for run in explored if not (run["complete"] and run.get("coverage"))]
+    if cut:
+        told = f"a search that is not complete, or has no coverage, tells nothing: {', '.join(cut)}"
+        return (Check(group, "everything is exercised", UNKNOWN, 0.0, told),)
     if not missed:
         return (Check(group, "everything is exercised", HOLDS),)
     return tuple(
