@@ -40,3 +40,32 @@ def test_an_answer_is_told_by_its_verdict() -> None:
 
     answer = Answer("x", HOLDS, {"verdict": HOLDS}, "text")
     assert pickle.loads(pickle.dumps(answer)) == answer  # noqa: S301  # our own bytes
+
+
+def test_sigterm_ends_the_stages_as_well(tmp_path) -> None:
+    """Who ends the parent ends its children, and none of them prints a traceback."""
+    import os
+    import signal
+    import subprocess
+    import sys
+    import time
+
+    code = (
+        "from kvspec.cli.stages import Stage, run_stages\n"
+        "if __name__ == '__main__':\n"
+        "    told = lambda *_: print('begun', flush=True)\n"
+        "    run_stages([Stage('s', 'stage_samples:sleeps', (60.0,))], 1, told)\n"
+    )
+    script = tmp_path / "run.py"
+    script.write_text(code)
+    more = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    pipe = subprocess.PIPE
+    run = subprocess.Popen([sys.executable, str(script)], stdout=pipe, stderr=pipe, env=more)
+    assert run.stdout is not None
+    run.stdout.readline()
+    start = time.monotonic()
+    run.send_signal(signal.SIGTERM)
+    _, err = run.communicate(timeout=30)  # ends when the children have closed stderr too
+    assert run.returncode == 128 + signal.SIGTERM
+    assert time.monotonic() - start < 30
+    assert b"Traceback" not in err

@@ -8,6 +8,7 @@ takes the others with it.
 from __future__ import annotations
 
 import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +17,8 @@ from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from time import perf_counter
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 import attrs
 
@@ -50,23 +52,24 @@ def run_stages(stages: list[Stage], jobs: int, watch: Watch | None = None) -> li
     running: dict[Connection, tuple[Stage, SpawnProcess, float]] = {}
     ended: dict[str, Done] = {}
     try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                stage = waiting.pop(0)
-                running |= _begin(stage)
-            for found in wait(list(running)):
-                channel: Any = found
-                stage, process, start = running[channel]
-                answer = _hear(channel, stage, watch)
-                if answer is None:
-                    continue
-                process.join()
-                if answer is _DIED:
-                    answer = _died(stage, process.exitcode)
-                del running[channel]
-                ended[stage.name] = Done(stage, answer, perf_counter() - start)
-                if watch is not None:
-                    watch(stage, 1, 1, answer.verdict)
+        with _ended_by_sigterm():
+            while waiting or running:
+                while waiting and len(running) < jobs:
+                    stage = waiting.pop(0)
+                    running |= _begin(stage)
+                for found in wait(list(running)):
+                    channel: Any = found
+                    stage, process, start = running[channel]
+                    answer = _hear(channel, stage, watch)
+                    if answer is None:
+                        continue
+                    process.join()
+                    if answer is _DIED:
+                        answer = _died(stage, process.exitcode)
+                    del running[channel]
+                    ended[stage.name] = Done(stage, answer, perf_counter() - start)
+                    if watch is not None:
+                        watch(stage, 1, 1, answer.verdict)
     finally:
         for _, process, _ in running.values():
             process.terminate()
@@ -78,6 +81,23 @@ def unknown_answer(name: str, reason: str) -> Answer:
     """The answer of a stage that could not be run."""
     data = {"verdict": UNKNOWN, "reason": reason}
     return Answer(name, UNKNOWN, data, reason, (Check(name, name, UNKNOWN, 0.0, reason),))
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Within, SIGTERM ends this process by way of `finally`, so that it ends its children first."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 _DIED = Answer("", UNKNOWN, {}, "")
