@@ -45,7 +45,7 @@ def prove(
     smtlib: Path | None = None,
     output: CheckOutput = CheckOutput(),  # noqa: B008  # frozen, and how cyclopts takes a group
 ) -> int:
-    """Prove every claim about a system for any number of handles, appends, layers and rows.
+    """Prove invariants, step claims and refinements for any number of handles, appends, layers and rows.
 
     The claims hold at the start and are kept by every step, every action and guard has a case, and
     refinements hold. A claim that fails is shown with the two states of a step that breaks it. An
