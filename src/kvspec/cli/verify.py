@@ -34,9 +34,10 @@ def verify(
 ) -> int:
     """Check a system by every means at once: the main job.
 
-    Explores each named instance, proves invariants and step claims for all sizes, kills every mutant, runs the
-    stateful test against the torch cache, and replays the library of counterexamples. Something
-    that no instance exercises (an action, a guard, the case of a claim, a witness) is an error.
+    Explores each named instance, proves invariants and step claims for all sizes, kills every
+    mutant, runs the stateful test against the torch cache, and replays the library of
+    counterexamples. Something that no instance exercises (an action, a guard, the case of a claim,
+    a witness) is an error.
 
     Args:
         system: the system; `kvspec show` lists them.
