@@ -132,4 +132,4 @@ def test_every_fault_of_the_decode_backend_is_caught() -> None:
                 break
         else:
             missed.append(fault)
-    assert missed == ["publish.unwritten", "reorder.drop-assignment.row_position"]
+    assert set(missed) == {"publish.unwritten", "reorder.drop-assignment.row_position"}
