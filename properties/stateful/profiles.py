@@ -65,7 +65,12 @@ def register_profiles() -> None:
 
 
 def current_profile() -> str:
-    """The profile that is loaded in Hypothesis, or else the one that the environment asks for."""
+    """The profile that the environment names, or else the one that is loaded in Hypothesis.
+
+    Hypothesis loads its own `ci` where CI is set, so a loaded profile says less than a name.
+    """
+    if os.environ.get("HYPOTHESIS_PROFILE"):
+        return _asked_for()
     loaded = getattr(settings, "get_current_profile_name", None)  # older versions do not tell
     if loaded is not None and loaded() in PROFILES:
         return str(loaded())

@@ -24,7 +24,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "mutants": (
         ("kvspec mutants", "every mutant of the core system"),
-        ("kvspec mutants core --instance TINY --only 'finish.*'", "some, on one instance"),
         ("kvspec mutants --only 'publish.drop-guard.*'", "some alone"),
     ),
     "test": (
