@@ -80,6 +80,10 @@ def _results() -> Iterator[_Cells]:
     quick = [one for one in core.instances.values() if not one.slow]
     first = quick[0].expected
     count = f"{first.transitions:,}" if first else r"[\d,]+"
+    layers = core.instances["LAYERS"].expected
+    part = rf"[\d,]+ of {layers.transitions:,}" if layers else r"[\d,]+ of [\d,]+"
+    where = "static_cache, core/LAYERS"
+    yield "test", where, f"{part} transitions taken", _SECONDS, "holds"
     where = f"DecodeBackend, core/{quick[0].name}"
     yield "test", where, f"{count} of {count} transitions taken", _SECONDS, "holds"
     for one in quick:
