@@ -117,10 +117,10 @@ def test_a_check_left_out_is_caught_and_shrunk(
 
 @pytest.mark.slow
 def test_every_fault_of_the_decode_backend_is_caught() -> None:
-    """Every fault is caught on TINY, RACE, LAYERS, BRANCH or FAN_OUT, but for two that none can show.
+    """Every fault is caught on TINY, RACE, LAYERS, BRANCH or FAN_OUT, but for two that none of them shows.
 
     `publish.unwritten` needs writes that are held back. `reorder.drop-assignment.row_position` needs
-    two batch rows and an append, and no named instance has both.
+    two batch rows and an append, and none of these has both.
     """
     from kvspec.models.decode.backend_faults import FAULTS as KNOWN
 
