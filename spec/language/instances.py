@@ -18,12 +18,10 @@ from kvspec.spec.language.errors import DefinitionError, listing
 from kvspec.spec.language.expr import (
     Expr,
     Read,
-    Symbol,
     Type,
     boolean,
     coerce,
     free_symbols,
-    same,
     walk,
 )
 from kvspec.spec.language.modules import System
@@ -208,16 +206,3 @@ def _check_limit(name: str, system: System, restriction: Limit) -> None:
                 f"instance {name}: a limit on {restriction.action.name} uses {found!r}, which is none "
                 "of its parameters"
             )
-
-
-def tops(expr: Expr) -> list[Symbol]:
-    """The `Sort.top` symbols of an expression."""
-    found: list[Symbol] = []
-    for node in walk(expr):
-        if (
-            isinstance(node, Symbol)
-            and node.role == "top"
-            and not any(same(node, f) for f in found)
-        ):
-            found.append(node)
-    return found
