@@ -1,0 +1,24 @@
+"""Documents as JSON: strict reading, writing, and a schema for each kind.
+
+`read(kind, text, where)` gives the attrs object or a `DocumentError` that names the place in the text;
+whether the document keeps its contracts is another question, `kind.first_broken(document)`.
+"""
+
+from kvspec.models.documents.codec import READING, DocumentError, convert, decode, read, write
+from kvspec.models.documents.pointers import at, changed_paths, leaves, removed, replaced
+from kvspec.models.documents.schemas import schema
+
+__all__ = [
+    "READING",
+    "DocumentError",
+    "at",
+    "changed_paths",
+    "convert",
+    "decode",
+    "leaves",
+    "read",
+    "removed",
+    "replaced",
+    "schema",
+    "write",
+]

@@ -1,0 +1,90 @@
+"""JSON pointers (RFC 6901) into plain data: look up, change in a copy, compare."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+
+def _steps(path: str) -> list[str]:
+    if path == "":
+        return []
+    if not path.startswith("/"):
+        raise KeyError(f"a JSON pointer begins with /, found {path!r}")
+    return [step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/")]
+
+
+def _escape(step: object) -> str:
+    return str(step).replace("~", "~0").replace("/", "~1")
+
+
+def at(data: Any, path: str) -> Any:
+    """The value at a pointer; a KeyError lists what there is instead."""
+    for step in _steps(path):
+        data = data[_key(data, step, path)]
+    return data
+
+
+def _key(data: Any, step: str, path: str) -> Any:
+    if isinstance(data, dict):
+        if step in data:
+            return step
+        raise KeyError(f"{path}: no field {step!r}; there are {', '.join(map(str, data))}")
+    if isinstance(data, list) and step.isdigit() and int(step) < len(data):
+        return int(step)
+    what = f"a list of {len(data)}" if isinstance(data, list) else f"{data!r}"
+    raise KeyError(f"{path}: no item {step!r} in {what}")
+
+
+def replaced(data: Any, path: str, value: Any) -> Any:
+    """A copy with another value at a pointer; an object may get a field that it lacks."""
+    if path == "":
+        return copy.deepcopy(value)
+    made = copy.deepcopy(data)
+    *above, last = _steps(path)
+    inner = made
+    for step in above:
+        inner = inner[_key(inner, step, path)]
+    inner[last if isinstance(inner, dict) else _key(inner, last, path)] = copy.deepcopy(value)
+    return made
+
+
+def removed(data: Any, path: str) -> Any:
+    """A copy without the field or item at a pointer."""
+    made = copy.deepcopy(data)
+    *above, last = _steps(path)
+    inner = made
+    for step in above:
+        inner = inner[_key(inner, step, path)]
+    del inner[_key(inner, last, path)]
+    return made
+
+
+def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every scalar and every empty list or object, with its pointer."""
+    if isinstance(data, dict) and data:
+        for key, inner in data.items():
+            yield from leaves(inner, f"{path}/{_escape(key)}")
+    elif isinstance(data, list) and data:
+        for place, inner in enumerate(data):
+            yield from leaves(inner, f"{path}/{place}")
+    else:
+        yield path, data
+
+
+def changed_paths(one: Any, two: Any, path: str = "") -> list[str]:
+    """The pointers at which two values differ: as deep as both go on alike."""
+    if isinstance(one, dict) and isinstance(two, dict):
+        found = []
+        for key in (*one, *(key for key in two if key not in one)):
+            inner = f"{path}/{_escape(key)}"
+            if key not in one or key not in two:
+                found.append(inner)
+            else:
+                found.extend(changed_paths(one[key], two[key], inner))
+        return found
+    if isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
+        pairs = enumerate(zip(one, two, strict=True))
+        return [p for place, (a, b) in pairs for p in changed_paths(a, b, f"{path}/{place}")]
+    return [] if type(one) is type(two) and one == two else [path]
