@@ -27,11 +27,22 @@ LAYERS = (
 HOMES = {
     "llvmlite": ("models/explicit",),
     "numba": ("models/explicit",),
+    "opentelemetry": ("models/telemetry",),
+    "prometheus_client": ("models/telemetry",),
     "scipy": ("models/explicit",),
     "torch": ("models/decode", "models/runtimes"),
     "z3": ("models/symbolic",),
 }
-SLOW_TO_LOAD = {"cvc5", "llvmlite", "numba", "scipy", "torch", "z3"}
+SLOW_TO_LOAD = {
+    "cvc5",
+    "llvmlite",
+    "numba",
+    "opentelemetry",
+    "prometheus_client",
+    "scipy",
+    "torch",
+    "z3",
+}
 LINES_AT_MOST = 500
 MACHINE_PATH = re.compile(r"(?<![\w./~)\]}>-])/(?:work|root|home)(?=[/\s\"'`:,;)]|$)", re.MULTILINE)
 
@@ -219,7 +230,7 @@ def test_what_is_imported_is_declared(path: Path) -> None:
         top = name.split(".")[0]
         if top == "kvspec" or top in sys.stdlib_module_names:
             continue
-        found = {distribution.lower() for distribution in distributions.get(top, [])}
+        found = {each.lower().replace("_", "-") for each in distributions.get(top, [])}
         where = f"{path.relative_to(ROOT).as_posix()}:{line}"
         assert found & known, f"{where} imports {top}: add it to pyproject.toml and constraints.txt"
 
