@@ -1,7 +1,8 @@
 """The embedded language in which the specification is written.
 
 Reading order: `expr` (trees and operators), `sorts` (the classes that name types), `ops` (formulas
-without an operator), `variables`, `actions`, `modules` (composition), `properties`, `instances`,
+without an operator), `variables`, `actions`, `modules` and
+`extensions` (composition), `properties`, `instances`,
 `show` (readable text). Everything an engine needs is in these trees; this package imports attrs alone.
 """
 
@@ -25,6 +26,7 @@ from kvspec.spec.language.expr import (
     same,
     walk,
 )
+from kvspec.spec.language.extensions import Extension, ExtensionStep
 from kvspec.spec.language.instances import Counts, Instance, Limit, instance, limit
 from kvspec.spec.language.modules import Module, System
 from kvspec.spec.language.ops import (
@@ -60,6 +62,8 @@ __all__ = [
     "Enum",
     "ErrorCode",
     "Expr",
+    "Extension",
+    "ExtensionStep",
     "Fairness",
     "Fired",
     "Guard",

@@ -187,7 +187,7 @@ def record_action(
     doc = inspect.getdoc(function)
     if not doc:
         raise DefinitionError(f"{name} has no docstring: say in one sentence what it does", place)
-    parameters = _parameters(function, name, place)
+    parameters = parameters_of(function, name, place)
     step = Step(name, may_write)
     function(step, *parameters)
     if not step.guards and not step.assignments:
@@ -195,7 +195,13 @@ def record_action(
     action = Action(
         name, module, doc, parameters, tuple(step.guards), tuple(step.assignments), place
     )
-    for parameter in parameters:
+    check_action(action)
+    return action
+
+
+def check_action(action: Action) -> None:
+    """Refuse an action whose parameters have no bound, or whose formulas use what is not theirs."""
+    for parameter in action.parameters:
         if isinstance(parameter, Symbol) and parameter.type.kind == "natural":
             _check_bounded(action, parameter)
     _check_names(action)
@@ -203,13 +209,12 @@ def record_action(
         for node in walk(expr):
             if isinstance(node, Fired) or (isinstance(node, Read) and node.primed):
                 raise DefinitionError(
-                    f"{name} uses {node!r}: after() and fired() are for properties"
+                    f"{action.name} uses {node!r}: after() and fired() are for properties"
                 )
             if isinstance(node, Symbol) and node.role == "top":
                 raise DefinitionError(
-                    f"{name} uses {node!r}: bounds of an instance belong into limits, not actions"
+                    f"{action.name} uses {node!r}: bounds of an instance belong into limits, not actions"
                 )
-    return action
 
 
 def expressions(action: Action) -> Iterator[Expr]:
@@ -245,9 +250,10 @@ def _check_names(action: Action) -> None:
                 )
 
 
-def _parameters(
+def parameters_of(
     function: Callable[..., None], name: str, place: tuple[str, int]
 ) -> tuple[Symbol | MapSymbol, ...]:
+    """The symbols that stand for a function's parameters, all but the first one (the step)."""
     found: list[Symbol | MapSymbol] = []
     signature = inspect.signature(function, eval_str=True)
     for parameter in list(signature.parameters.values())[1:]:

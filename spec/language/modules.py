@@ -14,6 +14,7 @@ import attrs
 from kvspec.spec.language.actions import Action, expressions, record_action
 from kvspec.spec.language.errors import DefinitionError, listing
 from kvspec.spec.language.expr import Expr, MapSymbol, Read, Symbol, Type, walk
+from kvspec.spec.language.extensions import Extension, join, record_extension
 from kvspec.spec.language.sorts import type_of
 from kvspec.spec.language.variables import Variable, make_variable
 
@@ -38,6 +39,7 @@ class Module:
         self.variables: dict[str, Variable] = {}
         self.constants: dict[str, Symbol] = {}
         self.actions: dict[str, Action] = {}
+        self.extensions: list[Extension] = []
         for variable in writes:
             if not any(variable is found for found in self._readable()):
                 raise DefinitionError(
@@ -76,9 +78,46 @@ class Module:
         action = record_action(function, self.name, self._refuse_write)
         if action.name in self.actions:
             raise DefinitionError(f"module {self.name} has two actions {action.name}", action.place)
+        self._check_reads(action.name, expressions(action), action.place)
+        self.actions[action.name] = action
+        return action
+
+    def extend(self, base: Action) -> Callable[[Callable[..., None]], Extension]:
+        """Decorator: the function adds parameters, guards and assignments to an action of another module."""
+        return self._extend(base, observe=False)
+
+    def observe(self, base: Action) -> Callable[[Callable[..., None]], Extension]:
+        """Decorator: as `extend`, but without guards and into variables of this module alone.
+
+        Whatever it does, the steps of the action stay the same.
+        """
+        return self._extend(base, observe=True)
+
+    def _extend(self, base: Action, *, observe: bool) -> Callable[[Callable[..., None]], Extension]:
+        def add(function: Callable[..., None]) -> Extension:
+            made = record_extension(function, self.name, base, self._refuse_write)
+            if not any(base is own for module in self._others() for own in module.actions.values()):
+                raise DefinitionError(
+                    f"{made.name} extends {base.name} of module {base.module}, which {self} does not "
+                    f"use: it uses {listing(m.name for m in self.uses)}",
+                    made.place,
+                )
+            if observe:
+                _check_observes(made, self)
+            self._check_reads(made.name, made.expressions(), made.place)
+            self.extensions.append(made)
+            return made
+
+        return add
+
+    def _others(self) -> Iterator[Module]:
+        return (module for module in self._known() if module is not self)
+
+    def _check_reads(self, name: str, exprs: Iterator[Expr], place: tuple[str, int]) -> None:
+        """Refuse variables and constants of modules that this one does not use."""
         readable = list(self._readable())
         constants = [c for module in self._known() for c in module.constants.values()]
-        for expr in expressions(action):
+        for expr in exprs:
             for node in walk(expr):
                 if (
                     isinstance(node, Symbol)
@@ -86,19 +125,17 @@ class Module:
                     and not any(node is known for known in constants)
                 ):
                     raise DefinitionError(
-                        f"{action.name} uses the constant {node!r}, which neither {self.name} nor a "
+                        f"{name} uses the constant {node!r}, which neither {self.name} nor a "
                         f"module it uses declares: share() it; it knows {listing(constants)}",
-                        action.place,
+                        place,
                     )
                 if isinstance(node, Read) and not any(node.variable is v for v in readable):
                     raise DefinitionError(
-                        f"{action.name} reads {node.variable}, a variable of module "
+                        f"{name} reads {node.variable}, a variable of module "
                         f"{node.variable.module}, which {self.name} does not use: it knows "
                         f"{listing(v.name for v in readable)}",
-                        action.place,
+                        place,
                     )
-        self.actions[action.name] = action
-        return action
 
     def _readable(self) -> Iterator[Variable]:
         for module in self._known():
@@ -125,6 +162,24 @@ class Module:
 
     def __repr__(self) -> str:
         return f"Module({self.name})"
+
+
+def _check_observes(extension: Extension, module: Module) -> None:
+    """Refuse an observer that hinders a step or writes into another module."""
+    if extension.guards or extension.parameters:
+        found = extension.guards[0].code if extension.guards else extension.parameters[0].name
+        raise DefinitionError(
+            f"{extension.name} observes {extension.base.name} and has {found}: an observer has neither "
+            "guards nor parameters of its own; extend() may",
+            extension.place,
+        )
+    for done in (*extension.assignments, *extension.refusal):
+        if not any(done.variable is own for own in module.variables.values()):
+            raise DefinitionError(
+                f"{extension.name} observes {extension.base.name} and assigns {done.variable} of another "
+                "module: an observer writes into its own",
+                done.place,
+            )
 
 
 @attrs.frozen(repr=False, eq=False)
@@ -156,6 +211,9 @@ class System:
             variables.update(module.variables)
             constants.update(module.constants)
             actions.update(module.actions)
+        for name_, action in actions.items():
+            added = [e for module in modules for e in module.extensions if e.base is action]
+            actions[name_] = join(action, added) if added else action
         made = System(name, doc, variables, constants, actions, modules)
         made._check_sorts()
         return made
