@@ -75,6 +75,19 @@ def load_document(kind: str) -> dict[str, Any]:
     return found
 
 
+def documents_of(kind: str) -> dict[str, dict[str, Any]]:
+    """Every valid document of a kind by file name, the one that its negative cases change first.
+
+    The others are the files `KIND-*.json` whose field `document` names the kind.
+    """
+    found = {f"{kind}.json": load_document(kind)}
+    for path in sorted(DOCUMENTS.glob(f"{kind}-*.json")):
+        data = decode(path.read_text(encoding="utf-8"), path.name)
+        if data.get("document") == kind:
+            found[path.name] = data
+    return found
+
+
 def load_set(kind: str) -> NegativeSet:
     """The negative cases of a kind."""
     return msgspec.json.decode((NEGATIVES / f"{kind}.json").read_bytes(), type=NegativeSet)
@@ -87,6 +100,12 @@ def write_set(kind: str, cases: list[Case]) -> None:
     )
     text = msgspec.json.format(msgspec.json.encode(made), indent=2).decode()
     (NEGATIVES / f"{kind}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def rebind(kind: str) -> NegativeSet:
+    """Bind the cases of a kind to its valid document as it is now, and give them."""
+    write_set(kind, load_set(kind).cases)
+    return load_set(kind)
 
 
 def verdict(kind: DocumentKind, data: Any) -> str | None:
@@ -116,19 +135,31 @@ def check_case(kind: DocumentKind, data: Any, case: Case) -> CaseResult:
     return CaseResult(kind.name, case.name, case.code, found, problem)
 
 
-def check_set(name: str) -> list[CaseResult]:
-    """The valid document itself, as the case `unchanged`, and then each of its mutations."""
-    kind, data, found = find_kind(name), load_document(name), load_set(name)
+def check_valid(kind: DocumentKind, file: str, data: Any) -> CaseResult:
+    """Whether a valid document of the kind keeps its contracts: the case `unchanged FILE`."""
     code = verdict(kind, data)
     problem = None if code is None else f"the valid document fails with {code}"
+    return CaseResult(kind.name, f"unchanged {file}", "none", code, problem)
+
+
+def set_problem(name: str, found: NegativeSet) -> str | None:
+    """What is wrong with the set as a whole."""
     if found.base_sha256 != file_digest(DOCUMENTS / f"{name}.json"):
-        problem = "the set was made from another version of the document: make it again"
+        return "the set was made from another version of the document: make it again"
     names = [case.name for case in found.cases]
     twice = sorted({one for one in names if names.count(one) > 1})
-    if twice:
-        problem = f"two cases are named {', '.join(twice)}"
-    first = CaseResult(name, "unchanged", "none", code, problem)
-    return [first, *(check_case(kind, data, case) for case in found.cases)]
+    return f"two cases are named {', '.join(twice)}" if twice else None
+
+
+def check_set(name: str) -> list[CaseResult]:
+    """The set as a whole, the valid documents, and then each mutation of the first of them."""
+    kind, data, found = find_kind(name), load_document(name), load_set(name)
+    problem = set_problem(name, found)
+    return [
+        CaseResult(name, "the set", "none", None, problem),
+        *(check_valid(kind, file, one) for file, one in documents_of(name).items()),
+        *(check_case(kind, data, case) for case in found.cases),
+    ]
 
 
 def codes_not_reached(name: str) -> list[str]:

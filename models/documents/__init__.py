@@ -5,14 +5,24 @@ whether the document keeps its contracts is another question, `kind.first_broken
 """
 
 from kvspec.models.documents.codec import READING, DocumentError, convert, decode, read, write
-from kvspec.models.documents.pointers import at, changed_paths, leaves, removed, replaced
+from kvspec.models.documents.pointers import (
+    at,
+    below,
+    changed_paths,
+    containers,
+    leaves,
+    removed,
+    replaced,
+)
 from kvspec.models.documents.schemas import schema
 
 __all__ = [
     "READING",
     "DocumentError",
     "at",
+    "below",
     "changed_paths",
+    "containers",
     "convert",
     "decode",
     "leaves",

@@ -73,6 +73,19 @@ def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, data
 
 
+def below(path: str, step: object) -> str:
+    """The pointer to a field or item of what is at a pointer."""
+    return f"{path}/{_escape(step)}"
+
+
+def containers(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every object and list that is not empty, with its pointer."""
+    if isinstance(data, dict | list) and data:
+        yield path, data
+        for step, inner in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from containers(inner, below(path, step))
+
+
 def changed_paths(one: Any, two: Any, path: str = "") -> list[str]:
     """The pointers at which two values differ: as deep as both go on alike."""
     if isinstance(one, dict) and isinstance(two, dict):

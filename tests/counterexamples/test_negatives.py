@@ -1,0 +1,131 @@
+"""Every kind of document: its valid documents pass, and any one change is caught or known to be free."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kvspec.counterexamples import rebind
+from kvspec.counterexamples.negative_cases import (
+    DOCUMENTS,
+    NEGATIVES,
+    check_set,
+    codes_not_reached,
+    documents_of,
+    kinds_with_cases,
+    load_document,
+    load_set,
+    verdict,
+)
+from kvspec.models.documents import READING, changed_paths, leaves, replaced
+from kvspec.properties.document_changes import changes, every_change, other_values
+from kvspec.properties.documents import find_kind, kinds
+
+LEAST = {"layer-trace": 12, "manifest": 18, "saved-work": 17}
+"""How many negative cases the reference text asks for."""
+
+each_kind = pytest.mark.parametrize("name", kinds_with_cases())
+
+
+def passes_as_free(kind, base, changed):
+    """Whether all that a change altered is on the list of free fields of the kind."""
+    return all(kind.is_free(path) for path in changed_paths(base, changed))
+
+
+def test_every_kind_has_a_document_and_cases():
+    """No kind is known without a valid document and a set of negative cases, and no file is stray."""
+    assert kinds_with_cases() == list(kinds())
+    assert {path.stem for path in NEGATIVES.glob("*.json")} == set(kinds())
+    named = {file for name in kinds() for file in documents_of(name)}
+    assert {path.name for path in DOCUMENTS.glob("*.json")} == named
+
+
+@each_kind
+def test_each_case_fails_for_its_own_reason(name):
+    """The valid documents pass; each case changes one field and fails with exactly its code."""
+    assert [result for result in check_set(name) if not result.holds] == []
+
+
+@each_kind
+def test_each_contract_is_broken_by_a_case(name):
+    """No contract is there that no case breaks, and no case names a code that does not exist."""
+    assert codes_not_reached(name) == []
+    assert {case.code for case in load_set(name).cases} <= {*find_kind(name).contracts, *READING}
+
+
+@each_kind
+def test_there_are_enough_cases(name):
+    """A kind has at least as many cases that break a contract as the reference text asks for."""
+    found = [case for case in load_set(name).cases if case.code in find_kind(name).contracts]
+    assert len(found) >= LEAST.get(name, len(find_kind(name).contracts))
+
+
+@each_kind
+def test_each_free_field_is_free(name):
+    """Each entry of the list of free fields stands for fields that can be changed unnoticed."""
+    kind, base = find_kind(name), load_document(name)
+    for pattern in kind.free:
+        own = [(path, value) for path, value in leaves(base) if covers(pattern, path)]
+        assert own, f"{pattern} is no field of {name}.json"
+        for path, value in own:
+            found = [verdict(kind, replaced(base, path, other)) for other in other_values(value)]
+            assert None in found, f"every change of {path} is caught: {found}"
+
+
+def covers(pattern, path):
+    """Whether the pattern alone makes the path free."""
+    pairs = zip(pattern.split("/"), path.split("/"), strict=False)
+    return len(pattern.split("/")) <= len(path.split("/")) and all(p in ("*", s) for p, s in pairs)
+
+
+@each_kind
+def test_any_systematic_change_is_caught_or_free(name):
+    """Each field removed, each item doubled or swapped, each value replaced: caught, or free."""
+    kind = find_kind(name)
+    for base in documents_of(name).values():
+        missed = [
+            (change.what, change.path)
+            for change in every_change(base)
+            if verdict(kind, change.data) is None and not passes_as_free(kind, base, change.data)
+        ]
+        assert missed == []
+
+
+@each_kind
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_any_drawn_change_is_caught_or_free(name, data):
+    """Any other value of any scalar, any two items swapped: caught, or free."""
+    kind = find_kind(name)
+    base = data.draw(st.sampled_from(list(documents_of(name).values())))
+    change = data.draw(changes(base))
+    if verdict(kind, change.data) is None:
+        assert passes_as_free(kind, base, change.data), f"{change.what} at {change.path} is missed"
+
+
+@each_kind
+def test_rebinding_a_current_set_changes_nothing(name, tmp_path, monkeypatch):
+    """A set bound anew to the document that it was made from is the same file."""
+    before = (NEGATIVES / f"{name}.json").read_bytes()
+    (tmp_path / f"{name}.json").write_bytes(before)
+    monkeypatch.setattr("kvspec.counterexamples.negative_cases.NEGATIVES", tmp_path)
+    assert rebind.main([name]) == 0
+    assert (tmp_path / f"{name}.json").read_bytes() == before
+
+
+@each_kind
+def test_a_set_of_another_document_is_told(name, tmp_path, monkeypatch):
+    """A document changed behind the back of its set is noticed, and rebinding mends it."""
+    for folder, kept in (("DOCUMENTS", DOCUMENTS), ("NEGATIVES", NEGATIVES)):
+        (tmp_path / folder).mkdir()
+        for file in (kept / f"{name}.json", *kept.glob(f"{name}-*.json")):
+            (tmp_path / folder / file.name).write_bytes(file.read_bytes())
+        path = f"kvspec.counterexamples.negative_cases.{folder}"
+        monkeypatch.setattr(path, tmp_path / folder)
+    file = tmp_path / "DOCUMENTS" / f"{name}.json"
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8"))), encoding="utf-8")
+    first = check_set(name)[0]
+    assert not first.holds
+    assert "another version" in first.problem
+    assert rebind.main([name]) == 0
