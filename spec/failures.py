@@ -1,10 +1,9 @@
-"""Every code with which the core system refuses, and the order in which failures are told.
+"""Every code with which the core and the serving system refuse, and the order in which failures are told.
 
 Compatibility of an append with a snapshot is checked in the order of `FailureClass`: a failure of an
 earlier class hides those of later ones, and the language refuses an action whose guards go back in it.
 Codes of class NONE say that the request makes no sense yet (a transaction in use, a handle at its
-end) and may stand anywhere. Left out: the frontier between emitted and processed tokens, whose class
-has its place in the order and here only the context limit.
+end) and may stand anywhere. The codes of outputs and drafts are those of `spec.frontier`.
 """
 
 from __future__ import annotations
@@ -98,6 +97,31 @@ STALE_SNAPSHOT = _code(
 )
 CONTEXT_FULL = _code(
     "CONTEXT_FULL", FailureClass.FRONTIER, "the append would pass the request's context limit"
+)
+EMPTY_PROMPT = _code("EMPTY_PROMPT", FailureClass.FRONTIER, "the request has no prompt token")
+PROMPT_TOO_LONG = _code(
+    "PROMPT_TOO_LONG", FailureClass.FRONTIER, "the prompt would pass the request's context limit"
+)
+TOO_MANY_DRAFTS = _code(
+    "TOO_MANY_DRAFTS", FailureClass.FRONTIER, "more drafts are named than there are rows or drafts"
+)
+UNKNOWN_TOKEN = _code(
+    "UNKNOWN_TOKEN",
+    FailureClass.FRONTIER,
+    "a row would be for a token that is neither in the prompt nor emitted nor a draft",
+)
+NO_DRAFT = _code("NO_DRAFT", FailureClass.FRONTIER, "the append has no draft to verify")
+UNVERIFIED_DRAFT = _code(
+    "UNVERIFIED_DRAFT", FailureClass.FRONTIER, "the append has rows of drafts that nobody accepted"
+)
+STALE_FRONTIER = _code(
+    "STALE_FRONTIER", FailureClass.FRONTIER, "a token was emitted since the drafts were made"
+)
+OUTPUT_STOPPED = _code("OUTPUT_STOPPED", FailureClass.FRONTIER, "no output may follow the last one")
+NO_LOGITS = _code(
+    "NO_LOGITS",
+    FailureClass.FRONTIER,
+    "the prompt or the last output is not processed yet, so that there is nothing to choose from",
 )
 BLOCK_IN_USE = _code("BLOCK_IN_USE", FailureClass.OWNERSHIP, "the block holds rows already")
 CHILD_IN_USE = _code("CHILD_IN_USE", FailureClass.OWNERSHIP, "a child's handle is in use")

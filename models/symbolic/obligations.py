@@ -64,7 +64,8 @@ class Obligation:
 
     name: `kind:claim:transition`. expect: "unsat" if its query must have no model, "sat" if it
     must have one. settled: why it needs no solver ("frame": the transition writes nothing that
-    the property reads; "syntax": the assigned value is a sum of naturals), or None. begins: it
+    the property reads; "syntax": the assigned value is a sum of naturals; "extension": the
+    transition is one of the system whose claim this is), or None. begins: it
     speaks of initial states. confirm_state, confirm_step: in plain Python, what is broken by a
     state or by a step from it, or None; without them the claim itself is evaluated.
     """
@@ -98,6 +99,9 @@ def obligations(system: System, properties: Properties) -> Iterator[Obligation]:
     """Every obligation of a system and its properties, in the order of the list above."""
     steps = transitions(system)
     kept = properties.of_kind("invariant", "lemma")
+    for claim in properties.inherited():
+        for outcome in steps:
+            yield _inductive(claim, outcome, is_step_of(properties, outcome))
     for claim in kept:
         yield _initial(claim)
     for claim in kept:
@@ -131,12 +135,31 @@ def _initial(claim: Property) -> Obligation:
     return Obligation(f"initial:{claim.name}", "initial", PROVE, build, claim, begins=True)
 
 
-def _inductive(claim: Property, outcome: Outcome) -> Obligation:
+def is_step_of(properties: Properties, outcome: Outcome) -> bool:
+    """The transition changes what the given claims speak of just as one of the given system does."""
+    given = properties.given
+    if given is None:
+        return False
+    base = given.system.actions.get(outcome.action.name)
+    if base is None:
+        return False
+    place = None
+    if outcome.code is not None:
+        codes = [guard.code.name for guard in base.guards]
+        if outcome.code not in codes:
+            return False
+        place = codes.index(outcome.code)
+    written = outcome.writes & set(given.system.variables)
+    return written <= Outcome(base, place).writes
+
+
+def _inductive(claim: Property, outcome: Outcome, extends: bool = False) -> Obligation:
     def build(world: World) -> Query:
         taken = world.take(outcome)
         return Query([*taken.enabled, z3.Not(taken.later(claim.body))], taken.call)
 
-    settled = None if outcome.writes & reads(claim.body) else "frame"
+    settled = "extension" if extends else None
+    settled = settled if outcome.writes & reads(claim.body) else "frame"
     name = f"inductive:{claim.name}:{outcome.name}"
     return Obligation(name, "inductive", PROVE, build, claim, outcome, settled)
 

@@ -89,7 +89,10 @@ class Prover:
         self.first_try = min(first_try, seconds)
         self.solver = solver
         self.reach = reach
-        self.known: list[Property] = properties.of_kind("invariant", "lemma")
+        self.known: list[Property] = [
+            *properties.inherited(),
+            *properties.of_kind("invariant", "lemma"),
+        ]
         self.texts = Texts(system, self.known)
         claims = [claim.body for claim in properties.by_name.values()]
         self.small = SmallModels(system, self.known, claims, refinements, seconds)

@@ -56,7 +56,10 @@ class Guard:
 
 @attrs.frozen(repr=False, eq=False)
 class Action:
-    """A named step: parameters (symbols and maps), guards in order, simultaneous assignments."""
+    """A named step: parameters (symbols and maps), guards in order, simultaneous assignments.
+
+    extends: the action of which this one is an extension, or None.
+    """
 
     name: str
     module: str
@@ -65,6 +68,7 @@ class Action:
     guards: tuple[Guard, ...]
     assignments: tuple[Assignment, ...]
     place: tuple[str, int]
+    extends: Action | None = None
 
     def guard(self, code: str) -> Guard:
         """The guard that refuses with `code`."""

@@ -4,7 +4,8 @@ Python's operators build trees. An expression is never true or false by itself: 
 `in`, `if` and chained comparisons call `bool()`, and that raises, since those would silently drop a
 part of the formula. Equality builds a formula, so trees are compared with `same`, and hash by identity.
 
-Subtraction is integer subtraction: `2 - 3` is -1. That a natural variable is never assigned a
+Subtraction is integer subtraction: `2 - 3` is -1. Division is by a positive number and rounds down:
+`-1 // 2` is -1. That a natural variable is never assigned a
 negative number is an obligation of every engine, not a property of the arithmetic.
 """
 
@@ -102,6 +103,20 @@ class Expr:
 
     def __rsub__(self, other: int) -> Expr:
         return _arithmetic("sub", other, self)
+
+    def __mul__(self, other: Expr | int) -> Expr:
+        return _arithmetic("mul", self, other)
+
+    def __rmul__(self, other: int) -> Expr:
+        return _arithmetic("mul", other, self)
+
+    def __floordiv__(self, other: int) -> Expr:
+        if isinstance(other, bool) or not isinstance(other, int) or other < 1:
+            raise DefinitionError(
+                f"`{self!r}` is divided by {other!r}: a divisor is a number, 1 or more, so that a "
+                "quotient has a meaning in every state"
+            )
+        return _arithmetic("div", self, other)
 
     def __and__(self, other: Expr) -> Expr:
         return _connective("and", self, other)
@@ -288,7 +303,7 @@ def _compare(op: str, left: Expr | int, right: Expr | int) -> Expr:
 def _arithmetic(op: str, left: Expr | int, right: Expr | int) -> Expr:
     args = (lift(left), lift(right))
     for arg in args:
-        _expect(arg, INTEGER, "each operand of + and -")
+        _expect(arg, INTEGER, "each operand of arithmetic")
     return Op(INTEGER, op, args)
 
 

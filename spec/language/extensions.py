@@ -128,7 +128,7 @@ def join(base: Action, extensions: list[Extension]) -> Action:
     for extension in extensions:
         made = _join(made, extension)
     check_action(made)
-    return made
+    return attrs.evolve(made, extends=base)
 
 
 def _join(action: Action, extension: Extension) -> Action:

@@ -188,7 +188,7 @@ def _check_number(what: str, value: object) -> None:
 
 
 def _check_limit(name: str, system: System, restriction: Limit) -> None:
-    if system.actions.get(restriction.action.name) is not restriction.action:
+    if system.own(restriction.action) is None:
         raise DefinitionError(
             f"instance {name} limits {restriction.action.name}, no action of {system.name}: it has "
             f"{listing(system.actions)}"

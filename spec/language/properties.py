@@ -82,11 +82,28 @@ class Property:
 
 
 class Properties:
-    """The claims about one system, by name."""
+    """The claims about one system, by name.
 
-    def __init__(self, system: System) -> None:
+    given: the claims of a system whose modules are all part of this one. Its invariants and lemmas hold
+    here as well, wherever a step is one of that system, and are proved of every other step.
+    """
+
+    def __init__(self, system: System, given: Properties | None = None) -> None:
         self.system = system
+        self.given = given
         self.by_name: dict[str, Property] = {}
+        for module in () if given is None else given.system.modules:
+            if not any(module is own for own in system.modules):
+                raise DefinitionError(
+                    f"{system.name} is given the claims of a system with {module}, which it lacks: it "
+                    f"has {listing(own.name for own in system.modules)}"
+                )
+
+    def inherited(self) -> list[Property]:
+        """The invariants and lemmas that are given, those given to the given system included."""
+        if self.given is None:
+            return []
+        return [*self.given.inherited(), *self.given.of_kind("invariant", "lemma")]
 
     def invariant(self, function: Callable[[], Expr]) -> Property:
         """Decorator: the formula holds in every reachable state."""
@@ -150,7 +167,7 @@ class Properties:
         if name in self.by_name:
             raise DefinitionError(f"two properties are named {name}", place)
         for fair in fairness:
-            if self.system.actions.get(fair.action.name) is not fair.action:
+            if self.system.own(fair.action) is None:
                 raise DefinitionError(
                     f"{name} assumes fairness of {fair.action.name}, no action of {self.system.name}: "
                     f"it has {listing(self.system.actions)}",

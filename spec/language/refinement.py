@@ -201,11 +201,12 @@ def _steps(
 ) -> dict[str, tuple[Match, ...]]:
     found: dict[str, tuple[Match, ...]] = {}
     for key, given in steps.items():
-        action: Action = key[0] if isinstance(key, tuple) else key
+        named: Action = key[0] if isinstance(key, tuple) else key
         code: ErrorCode | None = key[1] if isinstance(key, tuple) else None
-        if concrete.actions.get(action.name) is not action:
+        action = concrete.own(named)
+        if action is None:
             raise DefinitionError(
-                f"refinement {name}: {action.name} is no action of {concrete.name}"
+                f"refinement {name}: {named.name} is no action of {concrete.name}"
             )
         label = action.name if code is None else f"{action.name}!{code.name}"
         result = given
