@@ -5,8 +5,8 @@ Python's operators build trees. An expression is never true or false by itself: 
 part of the formula. Equality builds a formula, so trees are compared with `same`, and hash by identity.
 
 Subtraction is integer subtraction: `2 - 3` is -1. Division is by a positive number and rounds down:
-`-1 // 2` is -1. That a natural variable is never assigned a
-negative number is an obligation of every engine, not a property of the arithmetic.
+`-1 // 2` is -1. That a natural variable is never assigned a negative number is an obligation of every
+engine, not a property of the arithmetic.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ class Expr:
         return _arithmetic("mul", other, self)
 
     def __floordiv__(self, other: int) -> Expr:
-        if isinstance(other, bool) or not isinstance(other, int) or other < 1:
+        divisor: object = other
+        if type(divisor) is not int or other < 1:
             raise DefinitionError(
                 f"`{self!r}` is divided by {other!r}: a divisor is a number, 1 or more, so that a "
                 "quotient has a meaning in every state"
@@ -303,7 +304,7 @@ def _compare(op: str, left: Expr | int, right: Expr | int) -> Expr:
 def _arithmetic(op: str, left: Expr | int, right: Expr | int) -> Expr:
     args = (lift(left), lift(right))
     for arg in args:
-        _expect(arg, INTEGER, "each operand of arithmetic")
+        _expect(arg, INTEGER, "each operand of + - * and //")
     return Op(INTEGER, op, args)
 
 

@@ -21,6 +21,7 @@ from kvspec.spec.language.expr import (
 from kvspec.spec.language.modules import System
 
 _LOOSE = {"implies": 1, "or": 2, "and": 3, "not": 4, "eq": 5, "lt": 5, "le": 5, "add": 6, "sub": 6}
+_LOOSE |= {"mul": 7, "div": 7}
 _SIGN = {
     "implies": "=>",
     "or": "or",
@@ -30,6 +31,8 @@ _SIGN = {
     "le": "<=",
     "add": "+",
     "sub": "-",
+    "mul": "*",
+    "div": "//",
 }
 
 

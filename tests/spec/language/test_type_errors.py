@@ -90,7 +90,7 @@ def test_sums_are_of_naturals():
         t = toy()
         t.flag.value + 1  # fault
 
-    refuses(define, "each operand of + and - must be of Nat, found `flag` of Bool")
+    refuses(define, "each operand of + - * and // must be of Nat, found `flag` of Bool")
 
 
 def test_connectives_join_truth_values():
