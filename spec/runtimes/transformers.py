@@ -30,7 +30,6 @@ from kvspec.spec.language import (
     member,
     none,
     the,
-    where,
 )
 
 
@@ -152,7 +151,7 @@ def crop(step: Step, h: Handle, n: Length) -> None:
     step.require(n < seq_length(h), NOT_SHORTER)
     for layer in step.every(Layer):
         step.assign(layer_rows[h, layer], n)
-    step.assign(input_ids[h], where(input_ids[h] <= n, input_ids[h], n))
+    step.assign(input_ids[h], n)
     step.assign(has_logits[h], True)
 
 
