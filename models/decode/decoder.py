@@ -123,6 +123,11 @@ class Decoder:
         return self._split(normed @ layer.v.T, self.config.kv_heads)
 
     @torch.inference_mode()
+    def _queries(self, layer: LayerWeights, normed: Tensor, positions: Tensor) -> Tensor:
+        raw = self._split(normed @ layer.q.T, self.config.heads)
+        return rotate(raw, positions, self.config.rope_theta)
+
+    @torch.inference_mode()
     def _finish_layer(
         self,
         layer: LayerWeights,
@@ -131,8 +136,7 @@ class Decoder:
         view: KVView,
         positions: Tensor,
     ) -> Tensor:
-        raw = self._split(normed @ layer.q.T, self.config.heads)
-        q = rotate(raw, positions, self.config.rope_theta)
+        q = self._queries(layer, normed, positions)
         mixed = attend(q, view, positions, self.config.window)
         hidden = hidden + mixed.transpose(1, 2).flatten(2) @ layer.o.T
         inner = rms_norm(hidden, layer.mlp_norm, self.config.norm_eps)

@@ -64,23 +64,31 @@ def visible(queries: Tensor, keys: Tensor, window: int | None) -> Tensor:
     return seen if window is None else seen & (key > query - window)
 
 
+def scaled_scores(q: Tensor, keys: Tensor) -> Tensor:
+    """q k^T / sqrt(d_h) of queries [B, H_q, T, d_h] and keys [B, H_kv, T_k, d_h]: [B, H_q, T, T_k].
+
+    Query head h meets key head h // (H_q / H_kv). Source: Ainslie et al., GQA, 2023.
+    """
+    batch, heads, count, width = q.shape
+    kv_heads = keys.shape[1]
+    # Query heads of one group become more rows against the same keys, so that no K row is copied.
+    rows = q.reshape(batch, kv_heads, heads // kv_heads * count, width)
+    scores = (rows @ keys.transpose(-1, -2)).to(wide_dtype(q.dtype)) * width**-0.5
+    return scores.view(batch, heads, count, keys.shape[2])
+
+
 def attend(q: Tensor, view: KVView, positions: Tensor, window: int | None) -> Tensor:
     """Queries [B, H_q, T, d_h] at ``positions`` [B, T] read ``view`` and give [B, H_q, T, d_h].
 
     softmax(q k^T / sqrt(d_h)) v over the visible keys, query head h reading key/value head h //
     (H_q / H_kv). A query that sees no key gives zeros. Source: Ainslie et al., GQA, 2023.
     """
-    batch, heads, count, width = q.shape
-    kv_heads, keys = view.keys.shape[1], view.keys.shape[2]
-    group = heads // kv_heads
-    # Query heads of one group become more rows against the same keys, so that no K or V row is
-    # copied.
-    rows = q.reshape(batch, kv_heads, group * count, width)
-    scores = (rows @ view.keys.transpose(-1, -2)).to(wide_dtype(q.dtype)) * width**-0.5
-    scores = scores.view(batch, kv_heads, group, count, keys)
-    seen = visible(positions, view.positions, window)[:, None, None]
+    scores = scaled_scores(q, view.keys)
+    seen = visible(positions, view.positions, window)[:, None]
     weights = scores.masked_fill(~seen, float("-inf")).softmax(dim=-1)
     # A row of -inf alone gives NaN; the second mask makes it zero.
     weights = weights.masked_fill(~seen, 0.0).to(q.dtype)
-    mixed: Tensor = weights.view(batch, kv_heads, group * count, keys) @ view.values
+    batch, heads, count, keys = weights.shape
+    kv_heads = view.values.shape[1]
+    mixed: Tensor = weights.view(batch, kv_heads, heads // kv_heads * count, keys) @ view.values
     return mixed.view(q.shape)

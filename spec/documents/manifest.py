@@ -1,0 +1,394 @@
+"""The manifest of a request and its cache: what must hold between its parts.
+
+The record is in `manifest_record`, its four identities in `manifest_digests`. Contracts go from single
+fields to relations between lengths, to the ledger, to the digests: a field that is wrong by itself is
+told as such, one that is merely not the one that was hashed is told by the digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kvspec.spec.documents import manifest_digests as identities
+from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, requires
+from kvspec.spec.documents.manifest_record import Interval, Ledger, Manifest
+from kvspec.spec.formulas import committed_bytes, logical_tokens, reserved_bytes, token_bytes
+
+PHASES: Final = ("DECODE_READY", "FINISHED", "CANCELLED", "RELEASED")
+AXES: Final = ("batch", "kv_head", "position", "channel")
+STAGES: Final = {True: ("post-rope", "pre-rope"), False: ("unrotated",)}
+"""The stages at which a key may be stored, with and without rotary positions."""
+
+FAMILIES: Final = {"full": "causal", "sliding-window": "causal-window"}
+"""The families of caches, and the visibility that each of them serves."""
+
+WIDTHS: Final = {
+    "float32": 4,
+    "bfloat16": 2,
+    "float16": 2,
+    "float8_e4m3": 1,
+    "float8_e5m2": 1,
+    "int8": 1,
+}
+"""Bytes of an element of each type."""
+
+_HEX: Final = frozenset("0123456789abcdef")
+
+MANIFEST: Final = DocumentKind(
+    "manifest", Manifest, "What a request is, what made its cache rows, and where it stands."
+)
+MANIFEST.frees(
+    "/input_identity/tokenizer", "provenance alone: the token ids are what the model gets"
+)
+MANIFEST.frees(
+    "/input_identity/template", "provenance alone: the token ids are what the model gets"
+)
+
+
+@MANIFEST.contract(
+    "REQUEST_IDENTITY", "a request has names and a first attempt, and is no own parent"
+)
+def request_identity(m: Manifest) -> Iterator[Finding]:
+    """Names are there, and the parent is another request."""
+    one, path = m.request_identity, "/request_identity"
+    yield from requires(one.namespace, f"{path}/namespace", "a name", one.namespace)
+    yield from requires(one.request_id, f"{path}/request_id", "a name", one.request_id)
+    yield from requires(one.lineage, f"{path}/lineage", "a name", one.lineage)
+    yield from requires(one.attempt >= 1, f"{path}/attempt", "at least 1", one.attempt)
+    yield from requires(
+        one.parent_request not in ("", one.request_id),
+        f"{path}/parent_request",
+        "null, or the id of another request",
+        one.parent_request,
+    )
+
+
+@MANIFEST.contract("DIGEST_FORM", "a digest is 64 lower-case hexadecimal digits")
+def digest_form(m: Manifest) -> Iterator[Finding]:
+    """The digests that are given, not computed here, look like SHA-256."""
+    made, given = m.artifact_identity, m.input_identity
+    found = {
+        "/artifact_identity/model_sha256": made.model_sha256,
+        "/artifact_identity/configuration_sha256": made.configuration_sha256,
+        **{
+            f"/artifact_identity/adapters/{n}/weights_sha256": adapter.weights_sha256
+            for n, adapter in enumerate(made.adapters)
+        },
+        "/input_identity/side_input_sha256": given.side_input_sha256,
+        "/input_identity/isolation_salt_sha256": given.isolation_salt_sha256,
+    }
+    for path, text in found.items():
+        good = len(text) == 64 and set(text) <= _HEX
+        yield from requires(good, path, "64 lower-case hexadecimal digits", text)
+
+
+@MANIFEST.contract("TOKEN_IDS", "token ids are not negative, and a prompt has at least one")
+def token_ids(m: Manifest) -> Iterator[Finding]:
+    """All token ids of the record."""
+    prompt = m.input_identity.prompt_token_ids
+    yield from requires(prompt, "/input_identity/prompt_token_ids", "at least one id", prompt)
+    found = {
+        "/input_identity/prompt_token_ids": prompt,
+        "/state_snapshot/output_token_ids": m.state_snapshot.output_token_ids,
+        "/request_policy/stop_token_ids": m.request_policy.stop_token_ids,
+    }
+    for path, ids in found.items():
+        for n, one in enumerate(ids):
+            yield from requires(one >= 0, f"{path}/{n}", "at least 0", one)
+
+
+@MANIFEST.contract("CACHE_SHAPE", "layers, K/V heads and channels are at least 1")
+def cache_shape(m: Manifest) -> Iterator[Finding]:
+    """No size of a row is zero."""
+    for name in ("layers", "kv_heads", "head_width"):
+        size = getattr(m.cache_schema, name)
+        yield from requires(size >= 1, f"/cache_schema/{name}", "at least 1", size)
+
+
+@MANIFEST.contract("DTYPE_WIDTH", "a scalar has the bytes of its element type, at least 1")
+def dtype_width(m: Manifest) -> Iterator[Finding]:
+    """Element types are known and have their widths, K's and V's each by itself."""
+    schema, types = m.cache_schema, m.cache_schema.representation
+    sides = (
+        ("key", types.key_dtype, schema.key_bytes),
+        ("value", types.value_dtype, schema.value_bytes),
+    )
+    for side, dtype, width in sides:
+        path = f"/cache_schema/representation/{side}_dtype"
+        yield from requires(dtype in WIDTHS, path, f"one of {', '.join(WIDTHS)}", dtype)
+        if dtype in WIDTHS:
+            yield from differs(f"/cache_schema/{side}_bytes", WIDTHS[dtype], width)
+
+
+@MANIFEST.contract("AXES", "a layer's tensor has each of its four axes once")
+def axes(m: Manifest) -> Iterator[Finding]:
+    """The axes are a permutation of batch, kv_head, position, channel."""
+    found = m.cache_schema.axes
+    yield from requires(
+        sorted(found) == sorted(AXES),
+        "/cache_schema/axes",
+        f"{', '.join(AXES)} in some order",
+        found,
+    )
+
+
+@MANIFEST.contract("SHARD", "a shard holds the K/V heads of its rank, and counts just these")
+def shard(m: Manifest) -> Iterator[Finding]:
+    """Heads are dealt out evenly; with more ranks than heads, several ranks hold one head."""
+    one, path = m.cache_schema.shard, "/cache_schema/shard"
+    heads, ranks = one.model_kv_heads, one.ranks
+    even = heads >= 1 and ranks >= 1 and (heads % ranks == 0 or ranks % heads == 0)
+    if not even:
+        told = "heads that ranks divide, or ranks that heads divide"
+        yield Finding(path, told, f"{heads} heads over {ranks} ranks")
+        return
+    yield from requires(0 <= one.rank < ranks, f"{path}/rank", f"from 0 to {ranks - 1}", one.rank)
+    held = max(1, heads // ranks)
+    first = one.rank * heads // ranks
+    yield from differs(f"{path}/first_head", first, one.first_head)
+    yield from differs(f"{path}/end_head", first + held, one.end_head)
+    yield from differs("/cache_schema/kv_heads", held, m.cache_schema.kv_heads)
+
+
+@MANIFEST.contract("ROPE", "rotation takes an even number of channels, at most those of a head")
+def rope(m: Manifest) -> Iterator[Finding]:
+    """The rotary configuration is one that can be applied."""
+    one, path, width = (
+        m.position_contract.rope,
+        "/position_contract/rope",
+        m.cache_schema.head_width,
+    )
+    if one is None:
+        return
+    yield from requires(one.theta >= 1, f"{path}/theta", "at least 1", one.theta)
+    fits = one.width % 2 == 0 and 2 <= one.width <= width
+    yield from requires(fits, f"{path}/width", f"an even number from 2 to {width}", one.width)
+    known = one.pairing in ("halves", "neighbours")
+    yield from requires(known, f"{path}/pairing", "halves or neighbours", one.pairing)
+
+
+@MANIFEST.contract(
+    "POSITIONAL_STAGE", "the stage of stored keys is one that the positions can have"
+)
+def positional_stage(m: Manifest) -> Iterator[Finding]:
+    """Keys are stored before or after rotation, or there is none."""
+    stages = STAGES[m.position_contract.rope is not None]
+    found = m.cache_schema.positional_stage
+    told = f"one of {', '.join(stages)}"
+    yield from requires(found in stages, "/cache_schema/positional_stage", told, found)
+
+
+@MANIFEST.contract(
+    "VISIBILITY_POLICY", "a cache family serves its visibility, with a window if it needs one"
+)
+def visibility_policy(m: Manifest) -> Iterator[Finding]:
+    """Which positions a query sees is said by the family and the position contract alike."""
+    family, one, path = m.cache_schema.family, m.position_contract, "/position_contract"
+    known = f"one of {', '.join(FAMILIES)}"
+    yield from requires(family in FAMILIES, "/cache_schema/family", known, family)
+    if family in FAMILIES:
+        yield from differs(f"{path}/visibility", FAMILIES[family], one.visibility)
+    windowed = one.visibility == "causal-window"
+    good = one.window is not None and one.window >= 1 if windowed else one.window is None
+    yield from requires(good, f"{path}/window", "at least 1" if windowed else "null", one.window)
+    yield from differs(f"{path}/convention", "absolute", one.convention)
+    yield from requires(one.origin >= 0, f"{path}/origin", "at least 0", one.origin)
+
+
+@MANIFEST.contract("PHASE", "a snapshot has a generation from 0 and a phase of its handle")
+def phase(m: Manifest) -> Iterator[Finding]:
+    """The handle's own state."""
+    one, path = m.state_snapshot, "/state_snapshot"
+    yield from requires(one.generation >= 0, f"{path}/generation", "at least 0", one.generation)
+    yield from requires(
+        one.phase in PHASES, f"{path}/phase", f"one of {', '.join(PHASES)}", one.phase
+    )
+
+
+@MANIFEST.contract("SAMPLING", "sampling has a method, and no negative temperature or top-k")
+def sampling(m: Manifest) -> Iterator[Finding]:
+    """How the next token is chosen can be carried out."""
+    one, path = m.request_policy.sampling, "/request_policy/sampling"
+    yield from requires(one.method, f"{path}/method", "a name", one.method)
+    for name in ("temperature_milli", "top_k"):
+        size = getattr(one, name)
+        yield from requires(size >= 0, f"{path}/{name}", "at least 0", size)
+
+
+@MANIFEST.contract("PROMPT_COUNT", "the prompt has as many tokens as it has ids")
+def prompt_count(m: Manifest) -> Iterator[Finding]:
+    """P is the number of ids."""
+    one = m.input_identity
+    yield from differs(
+        "/input_identity/prompt_tokens", len(one.prompt_token_ids), one.prompt_tokens
+    )
+
+
+@MANIFEST.contract("LOGICAL_COUNT", "logical tokens are those of the prompt and the outputs")
+def logical_count(m: Manifest) -> Iterator[Finding]:
+    """Logical tokens are P + E."""
+    one = m.state_snapshot
+    expected = logical_tokens(m.input_identity.prompt_tokens, len(one.output_token_ids))
+    yield from differs("/state_snapshot/logical_tokens", expected, one.logical_tokens)
+
+
+@MANIFEST.contract(
+    "MODEL_LIMITS", "prompt and outputs fit the request's limits, and these the model"
+)
+def model_limits(m: Manifest) -> Iterator[Finding]:
+    """No limit promises what another one forbids."""
+    policy, path = m.request_policy, "/request_policy"
+    most = policy.model_context_tokens
+    fits = 1 <= policy.context_tokens <= most
+    yield from requires(fits, f"{path}/context_tokens", f"from 1 to {most}", policy.context_tokens)
+    room = policy.context_tokens - m.input_identity.prompt_tokens
+    made = len(m.state_snapshot.output_token_ids)
+    told = f"at least the {max(made, 1)} of the snapshot, at most {room}"
+    enough = max(made, 1) <= policy.output_tokens <= room
+    yield from requires(enough, f"{path}/output_tokens", told, policy.output_tokens)
+
+
+@MANIFEST.contract("COMMIT_BEYOND_LOGICAL", "no more is committed than there are logical tokens")
+def commit_beyond_logical(m: Manifest) -> Iterator[Finding]:
+    """A row is that of a token."""
+    one = m.state_snapshot
+    good = 0 <= one.committed_length <= one.logical_tokens
+    told = f"from 0 to {one.logical_tokens}"
+    yield from requires(good, "/state_snapshot/committed_length", told, one.committed_length)
+
+
+@MANIFEST.contract("POSITION_GAP", "the next row stands right behind the committed ones")
+def position_gap(m: Manifest) -> Iterator[Finding]:
+    """The next cache position is origin plus committed length."""
+    one = m.state_snapshot
+    expected = m.position_contract.origin + one.committed_length
+    yield from differs("/state_snapshot/next_cache_position", expected, one.next_cache_position)
+
+
+@MANIFEST.contract("VISIBLE_BEYOND_COMMIT", "what is visible is committed")
+def visible_beyond_commit(m: Manifest) -> Iterator[Finding]:
+    """No visible position is outside [origin, origin + committed length)."""
+    seen, first, end = (
+        m.state_snapshot.visible,
+        m.position_contract.origin,
+        m.state_snapshot.next_cache_position,
+    )
+    good = first <= seen.begin <= seen.end <= end
+    told = f"within [{first}, {end})"
+    yield from requires(good, "/state_snapshot/visible", told, f"[{seen.begin}, {seen.end})")
+
+
+@MANIFEST.contract(
+    "VISIBLE_POSITIONS", "the next query sees what the visibility shows, nothing of a released one"
+)
+def visible_positions(m: Manifest) -> Iterator[Finding]:
+    """The visible interval is the one of the policy."""
+    expected = visible_interval(m)
+    found = m.state_snapshot.visible
+    yield from differs("/state_snapshot/visible/begin", expected.begin, found.begin)
+    yield from differs("/state_snapshot/visible/end", expected.end, found.end)
+
+
+def visible_interval(m: Manifest) -> Interval:
+    """The committed positions that a query at the next cache position sees."""
+    end = m.state_snapshot.next_cache_position
+    if m.state_snapshot.phase == "RELEASED":
+        return Interval(end, end)
+    window, first = m.position_contract.window, m.position_contract.origin
+    return Interval(first if window is None else min(end, max(first, end - window + 1)), end)
+
+
+@MANIFEST.contract("RESERVED_BELOW_COMMIT", "at least the committed rows have slots")
+def reserved_below_commit(m: Manifest) -> Iterator[Finding]:
+    """Reserved capacity covers the committed length."""
+    one = m.state_snapshot
+    good = one.reserved_tokens >= one.committed_length
+    told = f"at least {one.committed_length}"
+    yield from requires(good, "/state_snapshot/reserved_tokens", told, one.reserved_tokens)
+
+
+@MANIFEST.contract("TIERS", "each tier is named once and holds no negative number of bytes")
+def tiers(m: Manifest) -> Iterator[Finding]:
+    """Resident bytes are a partition over tiers."""
+    names = [one.tier for one in m.state_snapshot.tiers]
+    for n, one in enumerate(m.state_snapshot.tiers):
+        path = f"/state_snapshot/tiers/{n}"
+        good = one.tier and names.count(one.tier) == 1
+        yield from requires(good, f"{path}/tier", "a name that no other tier has", one.tier)
+        for name in ("resident_bytes", "reclaimable_bytes"):
+            size = getattr(one, name)
+            yield from requires(size >= 0, f"{path}/{name}", "at least 0", size)
+
+
+@MANIFEST.contract("RECLAIMABLE_ABOVE_RESIDENT", "no tier can give back more than it holds")
+def reclaimable_above_resident(m: Manifest) -> Iterator[Finding]:
+    """Reclaimable bytes are among the resident ones, in every tier."""
+    for n, one in enumerate(m.state_snapshot.tiers):
+        good = one.reclaimable_bytes <= one.resident_bytes
+        path = f"/state_snapshot/tiers/{n}/reclaimable_bytes"
+        yield from requires(good, path, f"at most {one.resident_bytes}", one.reclaimable_bytes)
+
+
+def ledger(m: Manifest) -> Ledger:
+    """The bytes that follow from schema and snapshot."""
+    schema, state = m.cache_schema, m.state_snapshot
+    each = token_bytes(
+        schema.layers, schema.kv_heads, schema.head_width, schema.key_bytes, schema.value_bytes
+    )
+    return Ledger(
+        token_bytes=each,
+        committed_bytes=committed_bytes(state.committed_length, each),
+        reserved_bytes=reserved_bytes(state.reserved_tokens, each),
+    )
+
+
+@MANIFEST.contract("TOKEN_BYTES", "bytes a token are those of the schema")
+def ledger_token(m: Manifest) -> Iterator[Finding]:
+    """L H_kv d_h (b_K + b_V)."""
+    yield from differs("/ledger/token_bytes", ledger(m).token_bytes, m.ledger.token_bytes)
+
+
+@MANIFEST.contract("LEDGER", "committed and reserved bytes are those of the snapshot's lengths")
+def ledger_lengths(m: Manifest) -> Iterator[Finding]:
+    """Lengths times bytes a token."""
+    expected = ledger(m)
+    yield from differs(
+        "/ledger/committed_bytes", expected.committed_bytes, m.ledger.committed_bytes
+    )
+    yield from differs("/ledger/reserved_bytes", expected.reserved_bytes, m.ledger.reserved_bytes)
+
+
+@MANIFEST.contract("PROMPT_DIGEST", "the prompt's digest is that of its token ids")
+def prompt_digest(m: Manifest) -> Iterator[Finding]:
+    """See `manifest_digests.prompt_digest`."""
+    yield from differs(
+        "/digests/prompt_sha256", identities.prompt_digest(m), m.digests.prompt_sha256
+    )
+
+
+@MANIFEST.contract("CACHE_ABI", "the ABI's digest is that of artifact, schema and positions")
+def cache_abi(m: Manifest) -> Iterator[Finding]:
+    """See `manifest_digests.abi_projection`."""
+    yield from differs(
+        "/digests/cache_abi_sha256", identities.abi_digest(m), m.digests.cache_abi_sha256
+    )
+
+
+@MANIFEST.contract(
+    "PREFIX_IDENTITY", "the prefix's digest is that of ABI, prompt, side input and salt"
+)
+def prefix_identity(m: Manifest) -> Iterator[Finding]:
+    """See `manifest_digests.prefix_projection`."""
+    found = m.digests.prefix_identity_sha256
+    yield from differs("/digests/prefix_identity_sha256", identities.prefix_digest(m), found)
+
+
+@MANIFEST.contract(
+    "SNAPSHOT_DIGEST", "the snapshot's digest is that of request, prefix, policy and state"
+)
+def snapshot(m: Manifest) -> Iterator[Finding]:
+    """See `manifest_digests.snapshot_projection`."""
+    yield from differs(
+        "/digests/snapshot_sha256", identities.snapshot_digest(m), m.digests.snapshot_sha256
+    )
