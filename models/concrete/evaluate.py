@@ -135,4 +135,8 @@ def _operator(expr: Op, env: Environment) -> Value:
             return left + right
         case "sub":
             return left - right
+        case "mul":
+            return left * right
+        case "div":
+            return left // right
     raise TypeError(f"no meaning for the operator {expr.op}")

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import attrs
 
 Formula = str | bool
+_LARGEST = 2**62
+"""Compiled code has integers of 64 bits; a factor of 2 is left for sums."""
 
 
 @attrs.frozen
@@ -53,14 +55,34 @@ def join(op: str, formulas: Iterable[Formula]) -> Formula:
 
 
 def arithmetic(op: str, one: Val, two: Val) -> Val:
-    """The sum (op `add`) or difference (`sub`)."""
+    """The sum (op `add`), difference (`sub`), product (`mul`) or, rounded down, quotient (`div`)."""
+    if op == "div":
+        return _quotient(one, two.low)
     if op == "add":
         low, high, sign = one.low + two.low, one.high + two.high, "+"
-    else:
+    elif op == "sub":
         low, high, sign = one.low - two.high, one.high - two.low, "-"
+    else:
+        ends = [a * b for a in (one.low, one.high) for b in (two.low, two.high)]
+        low, high, sign = min(ends), max(ends), "*"
+        if max(-low, high) >= _LARGEST:
+            raise ValueError(
+                f"the product of {one.text} and {two.text} may reach {max(-low, high)}, which is more "
+                f"than the {_LARGEST} that compiled code can hold: lower the bounds of the instance"
+            )
     if low == high:
         return constant(low)
     return Val(f"({one.text} {sign} {two.text})", low, high)
+
+
+def _quotient(one: Val, divisor: int) -> Val:
+    """LLVM's division rounds towards 0, so it is given a number that is not negative."""
+    low, high = one.low // divisor, one.high // divisor
+    if low == high:
+        return constant(low)
+    if low >= 0:
+        return Val(f"({one.text} // {divisor})", low, high)
+    return Val(f"(({one.text} + {-low * divisor}) // {divisor} - {-low})", low, high)
 
 
 def compare(op: str, one: Val, two: Val) -> Formula:

@@ -75,7 +75,7 @@ class Terms:
                 return self._read(expr)
             case Apply(function=function, argument=argument):
                 return self._apply(self.maps[function.name], self.values(argument))
-            case Op(op="add" | "sub", args=(one, two)):
+            case Op(op="add" | "sub" | "mul" | "div", args=(one, two)):
                 return arithmetic(expr.op, self.values(one), self.values(two))
             case Op(op="some", args=(one,)):
                 inner = self.values(one)

@@ -282,6 +282,10 @@ class _Reader:
                 return terms.sum_of(*args)
             case "sub":
                 return terms.difference(*args)
+            case "mul":
+                return terms.product_of(*args)
+            case "div":
+                return terms.quotient(*args)
         raise TypeError(f"the operator {expr.op} has no ground term: add it to {__name__}")
 
 

@@ -38,6 +38,7 @@ _TIGHT = {
     "add": 5,
     "sub": 5,
     "mul": 6,
+    "div": 6,
 }
 _SIGN = {
     "or": "||",
@@ -49,7 +50,7 @@ _SIGN = {
     "add": "+",
     "sub": "-",
 }
-_SIGN["mul"] = "*"
+_SIGN |= {"mul": "*", "div": "/"}
 
 
 @attrs.frozen

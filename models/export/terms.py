@@ -40,7 +40,7 @@ class Temporary:
 
 @attrs.frozen
 class Apply:
-    """An operator: not and or eq lt le add sub mul ite the some."""
+    """An operator: not and or eq lt le add sub mul div ite the some."""
 
     op: str
     args: tuple[Term, ...]
@@ -71,7 +71,10 @@ def span(term: Term) -> tuple[int, int]:
         case "sub":
             return spans[0][0] - spans[1][1], spans[0][1] - spans[1][0]
         case "mul":
-            return spans[0][0] * spans[1][0], spans[0][1] * spans[1][1]
+            ends = [one * other for one in spans[0] for other in spans[1]]
+            return min(ends), max(ends)
+        case "div":
+            return spans[0][0] // spans[1][0], spans[0][1] // spans[1][0]
         case "ite":
             return min(spans[1][0], spans[2][0]), max(spans[1][1], spans[2][1])
         case "the":
@@ -203,6 +206,33 @@ def difference(left: Term, right: Term) -> Term:
         case _, Num(value=0):
             return left
     return Num(0) if left == right else Apply("sub", (left, right))
+
+
+def product_of(left: Term, right: Term) -> Term:
+    """left * right."""
+    match left, right:
+        case Num(value=one), Num(value=other):
+            return Num(one * other)
+        case (Num(value=0), _) | (_, Num(value=0)):
+            return Num(0)
+        case _, Num(value=1):
+            return left
+        case Num(value=1), _:
+            return right
+    return Apply("mul", (left, right))
+
+
+def quotient(left: Term, divisor: Term) -> Term:
+    """left / divisor, rounded down; what is divided in the end is never negative."""
+    if not isinstance(divisor, Num):
+        raise TypeError(f"found the divisor {divisor}, expected a number: divide by a literal")
+    low, high = span(Apply("div", (left, divisor)))
+    if low == high:
+        return Num(low)
+    if low >= 0:
+        return left if divisor.value == 1 else Apply("div", (left, divisor))
+    moved = Apply("div", (sum_of(left, Num(-low * divisor.value)), divisor))
+    return Apply("sub", (moved, Num(-low)))
 
 
 def choice(condition: Term, then: Term, otherwise: Term) -> Term:

@@ -24,9 +24,9 @@ from kvspec.spec.language import (
 
 WIDTH = 96
 _LEVEL = {"implies": 1, "or": 3, "and": 3, "not": 4, "eq": 5, "ne": 5, "lt": 5, "le": 5, "add": 10}
-_LEVEL["sub"] = 11
+_LEVEL |= {"sub": 11, "mul": 13, "div": 13}
 _SIGN = {"or": r"\/", "and": "/\\", "eq": "=", "ne": "/=", "lt": "<", "le": "<=", "add": "+"}
-_SIGN |= {"sub": "-", "implies": "=>"}
+_SIGN |= {"sub": "-", "implies": "=>", "mul": "*", "div": r"\div"}
 
 
 @attrs.frozen

@@ -27,6 +27,7 @@ from kvspec.models.symbolic.world import (
     Taken,
     World,
     all_expressions,
+    factors,
     largest_literal,
     summands,
 )
@@ -118,7 +119,8 @@ class Unrolled:
         literal = largest_literal(exprs)
         largest = max([*instance.bounds.values(), *instance.constants.values(), literal, 1])
         domain = Ground(instance.sizes, instance.bounds, 1)
-        domain.width = (largest * summands(exprs) ** 2).bit_length() + 1
+        reach = int((largest * summands(exprs) ** 2) ** factors(exprs) ** 2)
+        domain.width = reach.bit_length() + 1
         self.domain = domain
         self.world = World(system, domain, constants=instance.constants, variant=variant)
         self.outcomes = transitions(system)

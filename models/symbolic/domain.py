@@ -104,6 +104,10 @@ class Domain(ABC):
     def the(self, kind: Type, option: Term) -> Term:
         """The member that an option of type `kind` holds, one fixed member if it holds none."""
 
+    @abstractmethod
+    def quotient(self, term: Term, divisor: Term) -> Term:
+        """The term over a divisor, a literal of 1 or more, rounded down."""
+
 
 class Unbounded(Domain):
     """Any number of members, at least one of each sort, and all naturals.
@@ -195,22 +199,31 @@ class Unbounded(Domain):
             sort.recognizer(1)(option), sort.accessor(1, 0)(option), self.literal(_of(kind), 0)
         )
 
+    def quotient(self, term: Term, divisor: Term) -> Term:
+        """Division of integers, which by a positive number rounds down."""
+        return term / divisor
+
 
 class Ground(Domain):
     """Sizes for all open sorts and a largest value for naturals: a finite problem on bit-vectors.
 
-    bounds: largest value of each sort of naturals, or one for all. depth: how many times the
-    largest value an arithmetic term can reach, so that no sum overflows.
+    bounds: largest value of each sort of naturals, or one for all. depth, degree: an arithmetic term
+    can reach (largest value * depth) ** degree, so that no sum and no product overflows.
     """
 
     def __init__(
-        self, sizes: Mapping[str, int], bounds: Mapping[str, int] | int, depth: int
+        self,
+        sizes: Mapping[str, int],
+        bounds: Mapping[str, int] | int,
+        depth: int,
+        degree: int = 1,
     ) -> None:
         super().__init__()
         self.sizes = dict(sizes)
         self.bounds = bounds
         largest = bounds if isinstance(bounds, int) else max(bounds.values(), default=0)
-        self.width = (max(largest, 1) * max(depth, 1)).bit_length() + 1
+        reach = int((max(largest, 1) * max(depth, 1)) ** degree)
+        self.width = reach.bit_length() + 1
 
     def bound(self, kind: Type) -> int:
         """The largest value of a sort of naturals."""
@@ -304,6 +317,10 @@ class Ground(Domain):
     def the(self, kind: Type, option: Term) -> Term:
         """Member 0 of none."""
         return z3.If(option == self.literal(kind, None), self._number(_of(kind), 0), option)
+
+    def quotient(self, term: Term, divisor: Term) -> Term:
+        """Signed division rounds towards 0, so what is negative is rounded up as a positive number."""
+        return z3.If(term < 0, -((divisor - 1 - term) / divisor), term / divisor)
 
     def decode(self, kind: Type, term: Term, model: Term) -> Any:
         """The value of a term in a model, as the concrete engine writes it."""

@@ -128,6 +128,10 @@ class Scope:
                 return args[0] + args[1]
             case "sub":
                 return args[0] - args[1]
+            case "mul":
+                return args[0] * args[1]
+            case "div":
+                return self.domain.quotient(*args)
             case "some":
                 return self.domain.some(expr.type, args[0])
             case "the":

@@ -215,7 +215,7 @@ def is_natural(expr: Expr) -> bool:
             return isinstance(value, int) and value >= 0
         case Read() | Symbol():
             return True
-        case Op(op="add", args=args):
+        case Op(op="add" | "mul" | "div", args=args):
             return all(is_natural(arg) for arg in args)
         case Op(op="ite", args=args):
             return all(is_natural(arg) for arg in args[1:])

@@ -175,7 +175,8 @@ class Prover:
         return counterexample(self.system, self.known, each, model, self._reach(model))
 
     def _reach(self, model: SmallModel) -> int:
-        return (max(model.largest, self.small.literal) + 1) * self.small.depth
+        largest = (max(model.largest, self.small.literal) + 1) * self.small.depth
+        return int(largest**self.small.degree)
 
     def _label(self, found: Counterexample) -> Counterexample:
         if self.reach is None or found.event is None:

@@ -24,6 +24,7 @@ from kvspec.models.symbolic.world import (
     Call,
     World,
     all_expressions,
+    factors,
     largest_literal,
     members_at_most,
     summands,
@@ -80,6 +81,7 @@ class SmallModels:
         # Terms are put into terms: an assigned value into a claim, or into a mapping and that into a guard.
         layers = (exprs, claims, images, abstract, abstract)
         self.depth = prod(summands(layer) for layer in layers) * summands(exprs)
+        self.degree = prod(factors(layer) for layer in layers) * factors(exprs)
         self.literal = largest_literal([*exprs, *claims, *images, *abstract])
         self.sorts = members_at_most(system)
         self.timed_out = False
@@ -138,7 +140,8 @@ class SmallModels:
         key = (tuple(sizes.values()), bound)
         if key not in self._worlds:
             scale = self.depth * (1 + self.literal // max(bound, 1))
-            self._worlds[key] = World(self.system, Ground(sizes, bound, scale), self.known)
+            domain = Ground(sizes, bound, scale, self.degree)
+            self._worlds[key] = World(self.system, domain, self.known)
         return self._worlds[key]
 
     def _shrink(self, obligation: Obligation, known: SmallModel, bound: int) -> SmallModel:

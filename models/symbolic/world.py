@@ -191,10 +191,23 @@ def summands(exprs: Iterable[Expr]) -> int:
 
 
 def _leaves(expr: Expr) -> int:
-    if isinstance(expr, Op) and expr.op in ("add", "sub"):
+    if isinstance(expr, Op) and expr.op in ("add", "sub", "div"):
         return sum(_leaves(arg) for arg in expr.args)
-    if isinstance(expr, Op) and expr.op == "ite":
-        return max(_leaves(arg) for arg in expr.args[1:])
+    if isinstance(expr, Op) and expr.op in ("ite", "mul"):
+        return max(_leaves(arg) for arg in expr.args[expr.op == "ite" :])
+    return 1
+
+
+def factors(exprs: Iterable[Expr]) -> int:
+    """The most leaves that are multiplied with one another in an arithmetic term of the expressions."""
+    return max((_degree(node) for expr in exprs for node in walk(expr)), default=1)
+
+
+def _degree(expr: Expr) -> int:
+    if isinstance(expr, Op) and expr.op == "mul":
+        return sum(_degree(arg) for arg in expr.args)
+    if isinstance(expr, Op) and expr.op in ("add", "sub", "ite", "div"):
+        return max(_degree(arg) for arg in expr.args)
     return 1
 
 

@@ -210,5 +210,6 @@ def instantaneous_bytes(physical: N, workspace: N) -> N:
 def query_group(query_heads: N, kv_heads: N) -> N:
     """Query heads that read one K/V head."""
     found: Any = ratio(query_heads, kv_heads)
-    group: N = found.numerator if isinstance(found, Fraction) else found
+    whole: Any = found.numerator if isinstance(found, Fraction) else found
+    group: N = whole
     return group

@@ -179,7 +179,8 @@ def summation(start: int, stop: N, term: Callable[[N], N], index: str) -> N:
 def repeated(times: N, each: N) -> N:
     """`times` equal parts: a count of them, which has no unit, times one of them."""
     given: Any = each
-    found: N = given if isinstance(given, Unit) else times * given
+    result: Any = given if isinstance(given, Unit) else times * given
+    found: N = result
     return found
 
 
@@ -193,7 +194,8 @@ def per_second(each: N) -> N:
 def of_one_query(keys: N) -> N:
     """The pairs that one query makes with these keys."""
     given: Any = keys
-    found: N = given * TOKEN if isinstance(given, Unit) else given
+    result: Any = given * TOKEN if isinstance(given, Unit) else given
+    found: N = result
     return found
 
 

@@ -123,7 +123,7 @@ def optional(draw, depth, bound):
 def natural(draw, depth, bound):
     """A number."""
     kinds = ["k", "most", "literal"]
-    kinds += ["size", "map", "add", "sub", "where"] if depth else []
+    kinds += ["size", "map", "add", "sub", "mul", "div", "where"] if depth else []
     kind = draw(st.sampled_from(kinds))
     if kind == "k":
         return K, lambda w: w.symbols[id(K)]
@@ -142,6 +142,11 @@ def natural(draw, depth, bound):
         return one + two, lambda w: left(w) + right(w)
     if kind == "sub":
         return one - two, lambda w: left(w) - right(w)
+    if kind == "mul":
+        return one * two, lambda w: left(w) * right(w)
+    if kind == "div":
+        divisor = draw(st.integers(1, 3))
+        return (one - two) // divisor, lambda w: (left(w) - right(w)) // divisor
     condition, chosen = formula(draw, depth - 1, bound)
     return where(condition, one, two), lambda w: left(w) if chosen(w) else right(w)
 

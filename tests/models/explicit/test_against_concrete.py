@@ -9,7 +9,7 @@ import pytest
 from kvspec.models.concrete.machine import Machine
 from kvspec.models.explicit import compile_instance
 from kvspec.models.explicit.program import Program
-from kvspec.spec.examples import livelock, lock, peer, river, two_phase_commit
+from kvspec.spec.examples import livelock, lock, peer, products, river, two_phase_commit
 
 
 def _sibling(name):
@@ -32,6 +32,7 @@ CASES = {
     "lock": (lock.PAIR, lock.properties),
     "broken lock": (lock.BROKEN_PAIR, lock.broken_properties),
     "livelock": (livelock.HOUSE, livelock.properties),
+    "products": (products.FEW, products.properties),
     "everything, two rows": (small.TWO, small.properties),
     "everything, two owners": (small.WIDE, small.properties),
     "everything, anywhere": (small.ANYWHERE, small.properties),

@@ -1,5 +1,6 @@
 """The Promela text: ground steps are the reference engine's, writes are simultaneous, names are free."""
 
+import math
 import re
 
 import attrs
@@ -24,6 +25,7 @@ BINARY = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
+    "div": lambda a, b: math.trunc(a / b),  # as C does it
 }
 
 
@@ -164,20 +166,25 @@ def test_folding_keeps_the_value(data):
     )
     builders = {
         "eq": terms.equals, "lt": terms.less, "le": terms.at_most, "add": terms.sum_of,
-        "sub": terms.difference,
+        "sub": terms.difference, "mul": terms.product_of, "div": terms.quotient,
     }  # fmt: skip
 
     def draw(depth):
         if depth == 0 or data.draw(st.booleans()):
             return data.draw(numbers)
-        op = data.draw(st.sampled_from(["add", "sub", "ite"]))
+        op = data.draw(st.sampled_from(["add", "sub", "mul", "div", "ite"]))
+        if op == "div":
+            return checked(op, draw(depth - 1), Num(data.draw(st.integers(1, 3))))
         if op == "ite":
             return terms.choice(formula(depth - 1), draw(depth - 1), draw(depth - 1))
         return checked(op, draw(depth - 1), draw(depth - 1))
 
     def checked(op, left, right):
         found = builders[op](left, right)
-        assert value(found, cells) == value(Apply(op, (left, right)), cells)
+        expected = value(Apply(op, (left, right)), cells)
+        if op == "div":  # rounds down, whatever C does
+            expected = value(left, cells) // right.value
+        assert value(found, cells) == expected
         low, high = terms.span(found)
         assert low <= value(found, cells) <= high
         return found

@@ -55,6 +55,7 @@ def flattened(op: str, parts):
 INFIX = {
     "land": "and", "lor": "or", "implies": "implies", "eq": "eq", "neq": "ne", "lt": "lt", "leq": "le",
     "plus": "add", "minus": "sub",
+    "mul": "mul", "div": "div",
 }  # fmt: skip
 
 
@@ -209,6 +210,8 @@ def numbers(inner):
         lambda part: st.one_of(
             st.tuples(part, part).map(lambda p: p[0] + p[1]),
             st.tuples(part, part).map(lambda p: p[0] - p[1]),
+            st.tuples(part, part).map(lambda p: p[0] * p[1]),
+            st.tuples(part, st.integers(1, 9)).map(lambda p: p[0] // p[1]),
             st.tuples(inner, part, part).map(lambda p: where(*p)),
         ),
         max_leaves=4,
