@@ -33,13 +33,15 @@ from kvspec.spec.language import (
     Variant,
 )
 
-Cells = list[Value]
+Cells = list[Any]
 StepFunction = Callable[..., str | None]
 
 CUT: Final = "(cut)"
 """What a step gives that would leave the bounds; no code of a guard has parentheses."""
 
-_INFIX: Final = {"eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-"}
+_INFIX: Final = {
+    "eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "mul": "*", "div": "//"
+}  # fmt: skip
 
 
 class Layout:
@@ -199,11 +201,21 @@ class Compiled:
             for name, action in instance.system.actions.items()
         }
 
-    def source(self, action: Action) -> str:
-        """The function of an action as Python source."""
-        names = {parameter.name: f"p_{parameter.name}" for parameter in action.parameters}
+    def step_for(self, action: str, **known: Bound) -> StepFunction:
+        """The function of an action with values for some parameters, of those that are left."""
+        found = self.instance.system.action(action)
+        wrong = set(known) - {parameter.name for parameter in found.parameters}
+        if wrong:
+            raise KeyError(f"{action} has no parameter {', '.join(sorted(wrong))}: {found!r}")
+        return self._compile(action, self.source(found, known))
+
+    def source(self, action: Action, known: dict[str, Bound] | None = None) -> str:
+        """The function of an action as Python source; known: values of parameters that it lacks."""
+        fixed = {name: repr(value) for name, value in (known or {}).items()}
+        names = {p.name: fixed.get(p.name, f"p_{p.name}") for p in action.parameters}
         source = _Source(self.layout, names)
-        lines = [f"def {action.name}({', '.join(['s', *names.values()])}):"]
+        left = [text for name, text in names.items() if name not in fixed]
+        lines = [f"def {action.name}({', '.join(['s', *left])}):"]
         for guard in action.guards:
             lines.append(f"    if not {source.text(guard.condition)}:")
             lines.extend(source.assignments(guard.refusal, "        "))

@@ -79,14 +79,32 @@ class LogHeader:
 
 @attrs.frozen(kw_only=True)
 class HandleEnd:
-    """A generation of a handle at the end of the log; outputs: tokens it put out."""
+    """A generation of a handle at the end of the log; end_generation: that of the handle by then."""
 
     request_id: str
     handle_generation: int
+    end_generation: int
     phase: str
     snapshot: int
     committed_tokens: int
-    outputs: int
+
+
+@attrs.frozen(kw_only=True)
+class OperationEnd:
+    """How an append ended; outcome and reason are null for one that is open."""
+
+    operation_id: str
+    outcome: str | None
+    reason: str | None
+
+
+@attrs.frozen(kw_only=True)
+class OutputEnd:
+    """The tokens that one generation of a handle put out."""
+
+    request_id: str
+    handle_generation: int
+    token_ids: tuple[int, ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -110,10 +128,12 @@ class ResidencyEnd:
 
 @attrs.frozen(kw_only=True)
 class Expected:
-    """What replaying the log must give: handles in order of allocation, observations in order."""
+    """What replaying the log must give. events: ids in order of arrival; handles as they began."""
 
-    events: int
+    events: tuple[str, ...]
     handles: tuple[HandleEnd, ...]
+    operations: tuple[OperationEnd, ...]
+    outputs: tuple[OutputEnd, ...]
     allocator: tuple[AllocatorEnd, ...]
     residency: tuple[ResidencyEnd, ...]
 

@@ -88,3 +88,17 @@ def test_a_formula_of_a_step_is_refused():
     h = Symbol(type_of(Handle), "h", "parameter")
     with pytest.raises(TypeError, match="speaks of a step"):
         Compiled(TINY).value(after(length[h]) == 0, h)
+
+
+def test_known_parameters_are_written_in():
+    """A step with values for some parameters does as the step with all of them."""
+    compiled = Compiled(FORKS)
+    one, two = compiled.initial(), compiled.initial()
+    assert compiled.step_for("allocate", h=1, b=0, a=0)(one) is None
+    assert compiled.steps["allocate"](two, 1, 0, 0) is None
+    assert one == two
+    only = compiled.step_for("fork", p=1, children=(True, False))
+    assert (only(one, 0), compiled.steps["fork"](two, 1, (True, False), 0)) == (None, None)
+    assert one == two
+    with pytest.raises(KeyError, match="no parameter z"):
+        compiled.step_for("fork", z=1)
