@@ -1,8 +1,9 @@
 """The systems that can be named: each with its instances and its claims, found where they are defined.
 
-Every module of `kvspec.spec` and of `kvspec.spec.examples` is looked through for systems and for
-instances of them (also within a dict, a list or a tuple). A system is known by its own name. Its claims
-are a `Properties` beside it, or else in the module of `kvspec.properties` with the same name.
+Every module of `kvspec.spec`, of `kvspec.spec.runtimes` and of `kvspec.spec.examples` is looked through for
+systems and for instances of them (also within a dict, a list or a tuple). A system is known by its own
+name. Its claims are a `Properties` beside it, or else in the module of the same name under
+`kvspec.properties` (that of `kvspec.spec.runtimes.vllm` is `kvspec.properties.runtimes.vllm`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import attrs
 from kvspec.counterexamples.errors import UnknownNameError
 from kvspec.spec.language import DefinitionError, Instance, Properties, System
 
-_FOLDERS = ("kvspec.spec", "kvspec.spec.examples")
+_FOLDERS = ("kvspec.spec", "kvspec.spec.runtimes", "kvspec.spec.examples")
 
 
 @attrs.frozen(eq=False)
@@ -37,8 +38,8 @@ class KnownSystem:
         own = _properties_in(importlib.import_module(self.module), self.system)
         if own is not None:
             return own
-        beside = f"kvspec.properties.{self.module.rsplit('.', 1)[-1]}"
-        if importlib.util.find_spec(beside) is not None:
+        beside = self.module.replace("kvspec.spec.", "kvspec.properties.", 1)
+        if _exists(beside):
             found = _properties_in(importlib.import_module(beside), self.system)
             if found is not None:
                 return found
@@ -79,6 +80,12 @@ def find_instance(system: KnownSystem | str, name: str) -> Instance:
     if name not in known.instances:
         raise UnknownNameError("instance", name, known.instances, f"system {known.name}")
     return known.instances[name]
+
+
+def _exists(module: str) -> bool:
+    package = module.rpartition(".")[0]
+    known = importlib.util.find_spec
+    return known(package) is not None and known(module) is not None
 
 
 def _file(module: ModuleType) -> str:

@@ -160,13 +160,28 @@ def refinement(
                 f"refinement {name}: the constant {constant} is mapped to {value!r}: use constants of "
                 f"{concrete.name} alone; it has {listing(concrete.constants)}"
             )
-    matches = _steps(name, concrete, steps)
-    _cover(name, "the steps", matches, _transitions(concrete))
+    matches = matched_steps(name, concrete, abstract, steps)
     for image in images.values():
         _reads_only(name, concrete, image.value)
+    return Refinement(name, concrete, abstract, images, rigid, matches, doc)
+
+
+def matched_steps(
+    name: str, concrete: System, abstract: System, steps: Mapping[Any, object]
+) -> dict[str, tuple[Match, ...]]:
+    """For each transition of the concrete system the abstract steps of which it is one, checked."""
+    matches = _steps(name, concrete, steps)
+    _cover(name, "the steps", matches, _transitions(concrete))
     for found in matches.values():
         _check_calls(name, concrete, abstract, found)
-    return Refinement(name, concrete, abstract, images, rigid, matches, doc)
+    return matches
+
+
+def image_of(name: str, concrete: System, variable: Variable, given: Any) -> Image:
+    """What an abstract variable is mapped to, as an expression of the concrete state, checked."""
+    image = _image(name, variable, given)
+    _reads_only(name, concrete, image.value)
+    return image
 
 
 def _is_rigid(node: Expr, concrete: System) -> bool:

@@ -42,8 +42,8 @@ def instance_named(system: KnownSystem, name: str | None, command: str) -> Insta
 
 def refinements_of(system: KnownSystem) -> list[Refinement]:
     """The refinements that are claimed of a system."""
-    from kvspec.properties import refinements
+    from kvspec.properties import refinements, runtime_refinements
     from kvspec.spec.language.refinement import Refinement
 
-    values = vars(refinements).values()
+    values = [*vars(refinements).values(), *vars(runtime_refinements).values()]
     return [r for r in values if isinstance(r, Refinement) and r.concrete is system.system]

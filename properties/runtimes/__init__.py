@@ -1,0 +1,1 @@
+"""What holds of the runtimes' models: claims, and why their receipts follow the canonical lifecycle."""
