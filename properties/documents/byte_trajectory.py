@@ -1,0 +1,166 @@
+"""The contracts of byte trajectories that ask the specification, and the ledgers that rest on them.
+
+Every event is taken to the core system: an arrival allocates, a publication is an append with all its
+hidden steps, finish and release are themselves. A refusal has the code of the specification. Each
+request runs on an instance of its own, whose context limit is the rows reserved for it: requests of a
+trajectory share nothing, and a limit on capacity is then the specification's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Final
+
+import attrs
+
+from kvspec.models.concrete import Refusal
+from kvspec.properties.documents.runs import Run, core_run
+from kvspec.spec.documents.byte_ledger import Ledger
+from kvspec.spec.documents.byte_trajectory import (
+    ByteEvent,
+    ByteTrajectory,
+    Request,
+    byte_trajectory,
+    computed_byte_time,
+    computed_ledger,
+)
+from kvspec.spec.documents.contracts import Finding, differs, requires
+from kvspec.spec.failures import CODES
+
+REFUSALS: Final = {
+    "HANDLE_LIVE": "a request arrives once",
+    "BLOCK_IN_USE": "a request does not arrive again after its release",
+    "HANDLE_TERMINAL": "a request publishes and finishes after it arrived and before it ends",
+    "POSITION_MISMATCH": "rows begin where those of the request end",
+    "EMPTY_APPEND": "a publication has a row",
+    "CONTEXT_FULL": "a request stays within the rows reserved for it",
+    "NOT_TERMINAL": "a request releases once, and after it finished",
+}
+"""Codes of the specification with which the events of a trajectory can be refused."""
+
+
+@attrs.frozen
+class Replay:
+    """How the specification takes the events. committed: rows of each request after each event.
+
+    refused: the place of the first event refused and why, or None.
+    """
+
+    committed: tuple[tuple[int | None, ...], ...]
+    refused: tuple[int, Refusal] | None
+
+
+@lru_cache(maxsize=4)  # each contract asks anew
+def replay(t: ByteTrajectory) -> Replay:
+    """Take the events to the specification, up to the first that it refuses."""
+    runs = {request.name: _run(t, request) for request in t.requests}
+    committed: list[tuple[int | None, ...]] = []
+    for n, event in enumerate(t.events):
+        refusal = _take(runs[event.request], event)
+        if refusal:
+            return Replay(tuple(committed), (n, refusal))
+        committed.append(tuple(run.committed(0) for run in runs.values()))
+    return Replay(tuple(committed), None)
+
+
+def _run(t: ByteTrajectory, request: Request) -> Run:
+    """A run for one request; rows that nobody asks for need no room in it."""
+    asked = [e.rows for e in t.events if e.request == request.name and e.rows is not None]
+    last = max((rows.start + rows.count for rows in asked), default=1)
+    longest = max(1, min(request.reserved_tokens, last))
+    return core_run(
+        handles=1, longest=longest, appends=len(asked), layers=t.cache_abi.cache_schema.layers
+    )
+
+
+def _take(run: Run, event: ByteEvent) -> Refusal | None:
+    if event.operation == "arrive":
+        return run.step("allocate", h=0, b=0, a=0)
+    if event.rows is not None:
+        return run.append(0, event.rows.start, event.rows.count)
+    return run.step(event.operation, h=0)
+
+
+def _refused_with(code: str) -> Callable[[ByteTrajectory], Iterator[Finding]]:
+    def check(t: ByteTrajectory) -> Iterator[Finding]:
+        refused = replay(t).refused
+        if refused and refused[1].code == code:
+            place, refusal = refused
+            yield Finding(f"/events/{place}", refusal.expected, refusal.found)
+
+    return check
+
+
+for _code, _meaning in REFUSALS.items():
+    byte_trajectory.contract(_code, f"{_meaning}: {CODES[_code].meaning}")(_refused_with(_code))
+
+
+@byte_trajectory.contract("COMMITTED", "the rows after each event are those of the specification")
+def committed_rows_are_those_of_the_specification(t: ByteTrajectory) -> Iterator[Finding]:
+    """The rows after each event are those of the specification."""
+    found = replay(t)
+    if found.refused:
+        raise RuntimeError(
+            f"no contract tells {found.refused[1]}: name its code in {__name__}.REFUSALS"
+        )
+    for n, (event, committed) in enumerate(zip(t.events, found.committed, strict=True)):
+        yield from differs(f"/events/{n}/committed", committed, event.committed)
+
+
+@byte_trajectory.contract("NOT_RELEASED", "after the last event no request holds storage")
+def nothing_is_held_at_the_end(t: ByteTrajectory) -> Iterator[Finding]:
+    """After the last event no request holds storage."""
+    last = len(t.events) - 1
+    for request, rows in zip(t.requests, t.events[last].committed, strict=True):
+        yield from requires(
+            rows is None, f"/events/{last}/committed", f"{request.name} released", f"{rows} rows"
+        )
+
+
+LEDGERS: Final = {
+    "LOGICAL": ("logical", "logical bytes count each committed row once"),
+    "MATERIALIZED": ("materialized", "materialized bytes count each committed row in each copy"),
+    "REPLICATION_OVERHEAD": ("replication_overhead", "it is materialized less logical bytes"),
+    "RESERVED": ("reserved", "reserved bytes count the room of each copy that is held"),
+    "RESERVATION_SLACK": ("reservation_slack", "it is reserved less materialized bytes"),
+    "ALLOCATOR": ("allocator", "each copy that is held costs its metadata"),
+    "PHYSICAL": ("physical", "physical bytes are reserved bytes and metadata"),
+    "TIER_PARTITION": ("resident", "bytes in the tiers are the parts of physical bytes"),
+    "WORKSPACE": ("workspace", "the workspace in the ledger is the event's own"),
+    "INSTANTANEOUS": ("instantaneous", "instantaneous bytes are physical bytes and workspace"),
+}
+"""The contract of each ledger: its field and what it asks."""
+
+
+@lru_cache(maxsize=4)
+def _ledgers(t: ByteTrajectory) -> tuple[Ledger, ...]:
+    return tuple(computed_ledger(t, event) for event in t.events)
+
+
+def _ledger_is_computed(field: str) -> Callable[[ByteTrajectory], Iterator[Finding]]:
+    def check(t: ByteTrajectory) -> Iterator[Finding]:
+        for n, (event, expected) in enumerate(zip(t.events, _ledgers(t), strict=True)):
+            place = f"/events/{n}/ledger/{field}"
+            yield from differs(place, getattr(expected, field), getattr(event.ledger, field))
+
+    return check
+
+
+for _code, (_field, _meaning) in LEDGERS.items():
+    byte_trajectory.contract(_code, _meaning)(_ledger_is_computed(_field))
+
+
+@byte_trajectory.contract("PEAK", "the peaks are the largest bytes after any event")
+def peaks_are_the_largest_bytes(t: ByteTrajectory) -> Iterator[Finding]:
+    """The peaks are the largest bytes after any event."""
+    physical = max(event.ledger.physical for event in t.events)
+    instantaneous = max(event.ledger.instantaneous for event in t.events)
+    yield from differs("/peak_physical", physical, t.peak_physical)
+    yield from differs("/peak_instantaneous", instantaneous, t.peak_instantaneous)
+
+
+@byte_trajectory.contract("BYTE_TIME", "the area under the logical bytes follows from the events")
+def area_follows_from_the_events(t: ByteTrajectory) -> Iterator[Finding]:
+    """The area under the logical bytes follows from the events."""
+    yield from differs("/logical_byte_time", computed_byte_time(t), t.logical_byte_time)
