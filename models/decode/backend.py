@@ -29,11 +29,14 @@ from kvspec.models.decode.backend_observe import READERS, Observer
 from kvspec.models.decode.backend_reading import View, view_of
 from kvspec.models.decode.backend_requests import Requests
 from kvspec.models.decode.backend_tables import Batch, Pool, RefusedError, Slot, Tables
+from kvspec.models.decode.backend_telemetry import Instrument
 from kvspec.models.decode.completion import Submit, run_now
 from kvspec.models.decode.config import DecoderConfig, concrete_device, default_device
 from kvspec.models.decode.errors import BadConfigError, DecodeError
 from kvspec.models.decode.kinds import LAYOUT_KINDS
 from kvspec.models.decode.shapes import CacheShape
+from kvspec.models.telemetry.telemetry import Telemetry
+from kvspec.spec.documents.log import HandleEnd
 from kvspec.spec.language import Instance
 
 
@@ -53,6 +56,7 @@ class DecodeBackend:
         submit: starts the writes of staged rows; a test may hold them back (`Deferral`).
         wait: prepare waits for these writes; else it refuses with K_INCOMPLETE or V_INCOMPLETE.
         watch: called after each visible change of a publication, under the backend's lock.
+        telemetry: told of each step after it was taken; None tells nobody.
 
     Raises:
         BadConfigError: there is no such layout.
@@ -70,6 +74,7 @@ class DecodeBackend:
         submit: Submit = run_now,
         wait: bool = True,
         watch: Callable[[], None] = _nothing,
+        telemetry: Telemetry | None = None,
     ) -> None:
         if layout not in LAYOUT_KINDS:
             raise BadConfigError(
@@ -86,6 +91,8 @@ class DecodeBackend:
         self.submit = submit
         self.wait = wait
         self.watch = watch
+        self.telemetry = telemetry
+        self._instrument: Instrument | None = None
         self._variables: list[str] = []
         self._actions: dict[str, Callable[..., None]] = {}
         self._tables: Tables | None = None
@@ -129,6 +136,10 @@ class DecodeBackend:
             "stage_v": appends.stage_v,
             "truncate": requests.truncate,
         }
+        self._instrument = None
+        if self.telemetry is not None:
+            self._instrument = Instrument(tables, appends, self.telemetry)
+            self._instrument.begin_run()
 
     def perform(self, event: Event) -> Reply:
         """Carry out an event, or refuse it with the code of the first check that fails.
@@ -138,13 +149,36 @@ class DecodeBackend:
         """
         names: dict[str, Any] = dict(event.values)
         with self._held().lock:
-            try:
-                self._actions[event.action](**names)
-            except RefusedError as refused:
-                return Reply(False, refused.code, refused.detail)
-            except DecodeError as refused:
-                return Reply(False, refused.code, str(refused))
-        return Reply(True)
+            if self._instrument is None:
+                return self._act(event.action, names)
+            return self._instrument.follow(event.action, names, self._act)
+
+    def feed(self, handle: int, tokens: tuple[int, ...]) -> None:
+        """Name the tokens that the next append to a handle is for; by default they are made up.
+
+        An append of another number of tokens takes none of them.
+        """
+        with self._held().lock:
+            self._held().fed[handle] = tokens
+
+    def emit(self, handle: int) -> int:
+        """Put out the token that is most likely next, given the rows that a reader of the handle sees.
+
+        Its own rows are not appended by that.
+
+        Raises:
+            NotReadableError: the handle is vacant or released.
+        """
+        with self._held().lock:
+            token = int(self._meter.logits(handle).argmax())
+            if self._instrument is not None:
+                self._instrument.emitted(handle, token)
+        return token
+
+    def ends(self) -> tuple[HandleEnd, ...]:
+        """Where each request stands that telemetry was told of; none without telemetry."""
+        with self._held().lock:
+            return () if self._instrument is None else self._instrument.ends()
 
     def observe(self) -> State:
         """The state as the specification's variables; see `backend_observe`."""
@@ -181,6 +215,16 @@ class DecodeBackend:
         """
         self._held()
         return self._meter.uncached(handle)
+
+    def _act(self, action: str, names: dict[str, Any]) -> Reply:
+        """Carry out an action, or answer with the code of the check that failed."""
+        try:
+            self._actions[action](**names)
+        except RefusedError as refused:
+            return Reply(False, refused.code, refused.detail)
+        except DecodeError as refused:
+            return Reply(False, refused.code, str(refused))
+        return Reply(True)
 
     def _held(self) -> Tables:
         if self._tables is None:

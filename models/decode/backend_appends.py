@@ -116,9 +116,11 @@ class Appends:
         need("begin", p == length, "POSITION_MISMATCH", f"{length} rows, append at {p}")
         need("begin", n >= 1, "EMPTY_APPEND", f"{n} rows")
         need("begin", p + n <= self.tables.context, "CONTEXT_FULL", f"{p + n} rows")
-        tokens = tuple(
-            token_of(entry.lineage, place, entry.version, x, k) for place in range(p, p + n)
-        )
+        tokens = self.tables.fed.pop(h, ())
+        if len(tokens) != n:
+            tokens = tuple(
+                token_of(entry.lineage, place, entry.version, x, k) for place in range(p, p + n)
+            )
         fresh = Txn("OPEN", h, slot.generation, entry.version, entry.digest, a, k, p, n, tokens)
         fresh.receipt, fresh.ack = txn.receipt, txn.ack
         fresh.fingerprint = self._fingerprint(x, fresh, _fields(fresh))

@@ -190,6 +190,7 @@ class Tables:
         watch: called after every visible change of a publication.
         sequences: every token sequence that any request or append had, by whose it was.
         digests: the snapshot digest of a handle's generation and version.
+        fed: tokens that a client named for the next append to a handle.
         lock: orders all changes.
     """
 
@@ -208,6 +209,7 @@ class Tables:
     batch: Batch
     sequences: dict[str, tuple[int, tuple[int, ...]]] = field(factory=dict)
     digests: dict[tuple[int, int, int], str] = field(factory=dict)
+    fed: dict[int, tuple[int, ...]] = field(factory=dict)
     lock: threading.RLock = field(factory=threading.RLock)
 
     def need(self, action: str, holds: bool, code: str, detail: str = "") -> None:
