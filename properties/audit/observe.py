@@ -26,7 +26,9 @@ def cause_problem(event: Event, cause: Event | None, *, forgot: bool) -> Problem
             told = repr(event.operation_id), repr(cause.operation_id)
             return Problem("CAUSE_TARGET", field, *told)
     elif kind.name in ("output_emit", "append_start"):
-        seen = cause.base_snapshot if cause.event_type == "failure" else cause.result_snapshot
+        # A failure and an output make no snapshot: what they leave in sight is their base.
+        made = cause.result_snapshot
+        seen = cause.base_snapshot if made is None else made
         if seen != event.base_snapshot:
             return Problem(
                 "CAUSE_SNAPSHOT", field, f"an event of snapshot {event.base_snapshot}", seen
