@@ -4,7 +4,8 @@ Every instance is compiled once with all mutants inside. A mutant is explored on
 later ones only as deep as would give a shorter trace; what is kept is the shortest over all of them, since
 the search is breadth first. What no instance kills is given to the symbolic engine: if it has the same steps
 as the specification wherever the invariants hold, it is equivalent. What is left has survived, and the
-claims lack something.
+claims lack something. Where the claims of a system are given, its own mutants are tried there, and its
+invariants are claims here as well.
 """
 
 from __future__ import annotations
@@ -82,15 +83,19 @@ def run_mutants(
     """
     began = time.perf_counter()
     mutated = mutate(properties.system)
-    chosen = [mutant for mutant in mutated.mutants if only is None or only(mutant)]
+    elsewhere = _names_of_given(properties)
+    chosen = [
+        mutant
+        for mutant in mutated.mutants
+        if mutant.name not in elsewhere and (only is None or only(mutant))
+    ]
+    claims = [*properties.of_kind("invariant", "lemma", "step"), *properties.inherited()]
     listed = list(instances)
     best: dict[int, MutantResult] = {}
     doubtful: dict[int, str] = {}
     done, total = 0, len(listed) * len(chosen)
     for instance in listed:
-        program = compile_instance(
-            mutated.on(instance), properties.of_kind("invariant", "lemma", "step")
-        )
+        program = compile_instance(mutated.on(instance), claims)
         for mutant in chosen:
             known = best.get(mutant.number)
             run = program.explore(
@@ -109,6 +114,13 @@ def run_mutants(
         for mutant in chosen
     ]
     return MutationReport(properties.system.name, tuple(results), time.perf_counter() - began)
+
+
+def _names_of_given(properties: Properties) -> set[str]:
+    """The mutants of the system whose claims are given: they are tried there, with all its claims."""
+    if properties.given is None:
+        return set()
+    return {mutant.name for mutant in mutate(properties.given.system).mutants}
 
 
 def _note(

@@ -278,10 +278,12 @@ def release_comes_after_the_last_output() -> Expr:
 
 @serving.step
 def a_request_brings_its_prompt() -> Expr:
-    """A new request starts with a prompt, or as a fork with the prompt of its parent."""
+    """A new request starts with a prompt, which a fork has of its parent, and has output to come."""
     return forall(
         Handle,
-        lambda h: implies(is_free(h) & after(is_held(h)), after(prompt[h]) >= 1),
+        lambda h: implies(
+            is_free(h) & after(is_held(h)), (after(prompt[h]) >= 1) & ~after(stopped[h])
+        ),
     )
 
 

@@ -103,7 +103,7 @@ PROMPT_TOO_LONG = _code(
     "PROMPT_TOO_LONG", FailureClass.FRONTIER, "the prompt would pass the request's context limit"
 )
 TOO_MANY_DRAFTS = _code(
-    "TOO_MANY_DRAFTS", FailureClass.FRONTIER, "more drafts are named than there are rows or drafts"
+    "TOO_MANY_DRAFTS", FailureClass.FRONTIER, "more drafts are accepted than there are"
 )
 UNKNOWN_TOKEN = _code(
     "UNKNOWN_TOKEN",

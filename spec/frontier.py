@@ -9,8 +9,8 @@ like every output. After the last output an append may still close the gap (repa
 Modelled: at most one emitted token has no row yet. Chunks of a prompt, decode, cached continuation, drafts
 and repair are appends. Fork and truncate cut the output with the rows, all but the token whose turn it is.
 Left out: which token is chosen, how drafts are made, when a request stops.
-Assumed: the rows of an append are computed for the tokens it names (`drafts` of them, its last ones, for
-drafts); `own` counts the leading rows of a request for which that is so of the token that came to stand there.
+Assumed: the rows of an append are computed for the tokens it names, the last `drafts` of them for drafts;
+`own` counts the leading rows of a request that were computed for the tokens which came to stand there.
 An append that was verified keeps, and a retry of it names, the interval of the rows that stay.
 """
 
@@ -48,6 +48,7 @@ from kvspec.spec.failures import (
 )
 from kvspec.spec.handles import Handle, Layer, Length, Phase, context, handles, length, phase
 from kvspec.spec.language import (
+    TRUE,
     Bool,
     Expr,
     ExtensionStep,
@@ -111,10 +112,10 @@ def outputs_within(h: Expr, n: Expr) -> Expr:
     return where(n < prompt[h], 0, kept)
 
 
-def forget_drafts(step: Step, x: Expr, hit: Expr | None = None) -> None:
-    """Where `hit` (by default: always), the append has no drafts any more."""
-    for variable in (drafts, accepted, base_tokens):
-        step.assign(variable[x], 0 if hit is None else where(hit, 0, variable[x]))
+def forget_drafts(step: Step, x: Expr, *, verified: bool = False, hit: Expr = TRUE) -> None:
+    """Where `hit`, the append has no drafts any more; a verified one has none that are open."""
+    for variable in (accepted, base_tokens) if verified else (drafts, accepted, base_tokens):
+        step.assign(variable[x], 0 if hit is TRUE else where(hit, 0, variable[x]))
 
 
 @frontier.extend(allocate)
@@ -123,9 +124,6 @@ def allocate_prompt(step: Step, h: Handle, p: Length) -> None:
     step.require(p >= 1, EMPTY_PROMPT)
     step.require(p <= context, PROMPT_TOO_LONG)
     step.assign(prompt[h], p)
-    step.assign(emitted[h], 0)
-    step.assign(stopped[h], False)
-    step.assign(own[h], 0)
 
 
 @frontier.extend(fork)
@@ -134,7 +132,6 @@ def fork_outputs(step: Step, p: Handle, children: Map[Handle, Bool], n: Length) 
     for c in step.every(Handle):
         step.assign(prompt[c], where(children[c], prompt[p], prompt[c]))
         step.assign(emitted[c], where(children[c], outputs_within(p, n), emitted[c]))
-        step.assign(stopped[c], where(children[c], False, stopped[c]))
         step.assign(own[c], where(children[c], where(n <= own[p], n, own[p]), own[c]))
 
 
@@ -158,13 +155,9 @@ def release_outputs(step: Step, h: Handle) -> None:
 @frontier.extend(begin)
 def begin_tokens(step: Step, x: Txn, h: Handle, p: Length, n: Length, d: Length) -> None:
     """The rows are for known tokens, but for the last d, which are for drafts behind all of these."""
-    step.require(d <= n, TOO_MANY_DRAFTS)
-    step.require(
-        where(d == 0, p + n <= tokens(h), p + n == tokens(h) + d),
-        UNKNOWN_TOKEN,
-    )
+    known = where(d == 0, p + n <= tokens(h), p + n == tokens(h) + d)
+    step.require((d <= n) & known, UNKNOWN_TOKEN)
     step.assign(drafts[x], d)
-    step.assign(accepted[x], 0)
     step.assign(base_tokens[x], tokens(h))
 
 
@@ -190,7 +183,7 @@ def publish_outputs(step: ExtensionStep, x: Txn) -> None:
 
     def reject(effect: Step) -> None:
         discard(effect, x, TxnState.REJECTED)
-        forget_drafts(effect, x)
+        forget_drafts(effect, x, verified=True)
 
     moved = base_tokens[x] != tokens(h)
     step.refused(lambda effect: forget_drafts(effect, x))
@@ -200,7 +193,7 @@ def publish_outputs(step: ExtensionStep, x: Txn) -> None:
     sound = start[x] + count[x] - drafts[x] - where(moved, accepted[x], 0)
     step.assign(emitted[h], emitted[h] + accepted[x])
     step.assign(own[h], where(own[h] < start[x], own[h], sound))
-    forget_drafts(step, x)
+    forget_drafts(step, x, verified=True)
 
 
 @frontier.extend(cancel_txn)
@@ -213,7 +206,7 @@ def cancel_drafts(step: Step, x: Txn) -> None:
 def cancel_all_drafts(step: Step, h: Handle) -> None:
     """Drafts go with the appends."""
     for x in step.every(Txn):
-        forget_drafts(step, x, is_live(x) & is_append_to(x, h))
+        forget_drafts(step, x, hit=is_live(x) & is_append_to(x, h))
 
 
 @frontier.action

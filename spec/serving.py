@@ -257,11 +257,35 @@ def make_instance(
     )
 
 
-CHAT = make_instance("CHAT", "one request, one append: prefill in chunks, decode, repair")
-SPECULATIVE = make_instance(
-    "SPECULATIVE", "one request of up to four rows, one append with drafts", longest=4, versions=2
+CHAT = make_instance(
+    "CHAT",
+    "one request, one append: prefill in chunks, decode, repair",
+    expected=Counts(2_039, 9_325, 17, 7),
 )
-OVERLAP = make_instance("OVERLAP", "one request and two appends of it in flight", txns=2, longest=3)
-TWINS = make_instance("TWINS", "two requests and their forks, one append", handles=2, longest=2)
+AGAIN = make_instance(
+    "AGAIN",
+    "one handle for two requests, one append with a draft",
+    generations=2,
+    expected=Counts(7_633, 36_364, 22, 7),
+)
+TWINS = make_instance(
+    "TWINS",
+    "two requests and their forks, one append",
+    handles=2,
+    versions=1,
+    expected=Counts(109_373, 633_761, 26, 54),
+)
+SPECULATIVE = make_instance(
+    "SPECULATIVE",
+    "one request of up to four rows, one append with drafts",
+    longest=4,
+    expected=Counts(17_813, 87_696, 22, 11),
+)
+OVERLAP = make_instance(
+    "OVERLAP",
+    "one request and two appends of it in flight",
+    txns=2,
+    expected=Counts(81_351, 541_209, 24, 7),
+)
 
-INSTANCES = (CHAT, SPECULATIVE, OVERLAP, TWINS)
+INSTANCES = (CHAT, AGAIN, TWINS, SPECULATIVE, OVERLAP)

@@ -10,7 +10,7 @@ import attrs
 from kvspec.models.symbolic.counterexample import Counterexample
 
 PROVED, FAILED, UNKNOWN = "proved", "failed", "unknown"
-SYNTACTIC = ("frame", "syntax")
+SYNTACTIC = ("frame", "syntax", "extension")
 
 Progress = Callable[[int, int, str], None]
 """Called with how many obligations are done, of how many, and the name of the last."""
