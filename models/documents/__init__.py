@@ -5,6 +5,7 @@ whether the document keeps its contracts is another question, `kind.first_broken
 """
 
 from kvspec.models.documents.codec import READING, DocumentError, convert, decode, read, write
+from kvspec.models.documents.places import line_of
 from kvspec.models.documents.pointers import (
     at,
     below,
@@ -26,6 +27,7 @@ __all__ = [
     "convert",
     "decode",
     "leaves",
+    "line_of",
     "read",
     "removed",
     "replaced",

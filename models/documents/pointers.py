@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 
-def _steps(path: str) -> list[str]:
+def steps_of(path: str) -> list[str]:
+    """The fields and items that a pointer goes through, from the top."""
     if path == "":
         return []
     if not path.startswith("/"):
@@ -21,7 +22,7 @@ def _escape(step: object) -> str:
 
 def at(data: Any, path: str) -> Any:
     """The value at a pointer; a KeyError lists what there is instead."""
-    for step in _steps(path):
+    for step in steps_of(path):
         data = data[_key(data, step, path)]
     return data
 
@@ -42,7 +43,7 @@ def replaced(data: Any, path: str, value: Any) -> Any:
     if path == "":
         return copy.deepcopy(value)
     made = copy.deepcopy(data)
-    *above, last = _steps(path)
+    *above, last = steps_of(path)
     inner = made
     for step in above:
         inner = inner[_key(inner, step, path)]
@@ -53,7 +54,7 @@ def replaced(data: Any, path: str, value: Any) -> Any:
 def removed(data: Any, path: str) -> Any:
     """A copy without the field or item at a pointer."""
     made = copy.deepcopy(data)
-    *above, last = _steps(path)
+    *above, last = steps_of(path)
     inner = made
     for step in above:
         inner = inner[_key(inner, step, path)]

@@ -79,6 +79,11 @@ def from_exception(error: Exception) -> UsageError | None:
     if isinstance(error, TraceError):
         told = "a trace or a cache is not as it must be"
         return UsageError(told, error.found, error.expected, error.where, error.advice)
+    from kvspec.models.documents import DocumentError
+
+    if isinstance(error, DocumentError):
+        told = f"a file is no document that can be checked: {error.code}"
+        return UsageError(told, error.found, error.expected, error.where, error.advice)
     if isinstance(error, UnknownNameError):
         do = "choose one of these"
         return unknown(error.kind, error.name, error.known, "the command line or a file", do)

@@ -57,6 +57,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec report --readme README.md --check", "are its parts current?"),
         ("kvspec report --readme README.md", "make its parts anew; runs verify"),
     ),
+    "check": (
+        ("kvspec check manifest.json", "a document of any kind"),
+        ("kvspec check - --json", "from standard input, for a program"),
+        ("kvspec check --negatives", "every stored case that must fail"),
+        ("kvspec check --codes manifest", "its error codes and free fields"),
+        ("kvspec check --schema layer-trace", "its JSON Schema"),
+    ),
+    "manifest": (
+        ("kvspec manifest", "the worked one"),
+        ("kvspec manifest manifest.json --json", "for a program"),
+        ("kvspec manifest --layers 2 --kv-heads 2 --head-width 4", "a shape's bytes"),
+    ),
+    "ledger": (
+        ("kvspec ledger trajectory.json", "every ledger of every event"),
+        ("kvspec ledger - --json", "from standard input, for a program"),
+    ),
     "bench": (
         ("kvspec bench", "9.9 million states, ours and Spin's"),
         ("kvspec bench 2,2,2,3,2", "a smaller row"),

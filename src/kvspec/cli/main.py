@@ -13,11 +13,14 @@ from cyclopts import App, CycloptsError
 
 import kvspec
 from kvspec.cli.bench import bench
+from kvspec.cli.check import check
 from kvspec.cli.errors import UsageError, from_cyclopts, from_exception, internal
 from kvspec.cli.examples import EXAMPLES, example_text
 from kvspec.cli.explore import explore
 from kvspec.cli.export import export
 from kvspec.cli.interrupts import ended_by_interrupts
+from kvspec.cli.ledger import ledger
+from kvspec.cli.manifest import manifest
 from kvspec.cli.mutants import mutants
 from kvspec.cli.prove import prove
 from kvspec.cli.replay import replay
@@ -41,6 +44,9 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "show": show,
     "export": export,
     "report": report,
+    "check": check,
+    "manifest": manifest,
+    "ledger": ledger,
     "bench": bench,
 }
 

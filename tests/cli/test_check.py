@@ -1,0 +1,229 @@
+"""`kvspec check` tells which contract a document breaks first, and where."""
+
+import io
+import json
+import sys
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from kvspec.counterexamples.negative_cases import DOCUMENTS, kinds_with_cases, load_document
+from kvspec.models.documents import READING, at, replaced
+from kvspec.properties.documents import codes, kinds
+
+MANIFEST = str(DOCUMENTS / "manifest.json")
+
+
+@pytest.fixture
+def document(tmp_path):
+    """Write a layer trace with one value changed."""
+
+    def write(path, value):
+        file = tmp_path / "trace.json"
+        changed = replaced(load_document("layer-trace"), path, value)
+        file.write_text(json.dumps(changed, indent=2), encoding="utf-8")
+        return file
+
+    return write
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    """Put bytes on standard input."""
+
+    def put(data: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+    return put
+
+
+def test_valid_documents_hold(kvspec):
+    """Each valid document on file is recognized by its field and keeps its contracts."""
+    files = sorted(map(str, DOCUMENTS.glob("*.json")))
+    ran = kvspec("check", *files, "--json")
+    assert ran.code == 0
+    assert [each["file"] for each in ran.json["documents"]] == files
+    assert {each["verdict"] for each in ran.json["documents"]} == {"holds"}
+    assert {each["document"] for each in ran.json["documents"]} == set(kinds_with_cases())
+
+
+def test_the_first_broken_contract_is_told(kvspec, document):
+    """Code, meaning, place with its line, expected and found; exit code 1."""
+    file = document("/publication/committed_during", 5)
+    ran = kvspec("check", str(file))
+    line = 1 + next(
+        n
+        for n, text in enumerate(file.read_text(encoding="utf-8").splitlines())
+        if "committed_during" in text
+    )
+    assert ran.code == 1
+    assert "violated: " in ran.out
+    assert "breaks PUBLICATION: another call reads the past alone" in ran.out
+    assert f"/publication/committed_during (line {line})" in ran.out
+    assert "expected  4" in ran.out
+    assert "found     5" in ran.out
+
+
+def test_every_place_is_told_to_a_program(kvspec, document):
+    """A contract that is broken at more places than a reader is shown is told whole as JSON."""
+    file = document("/geometry/hidden_width", 8)
+    found = kvspec("check", str(file), "--json")
+    assert found.code == 1
+    broken = found.json["documents"][0]["broken"]
+    assert broken["code"] == "HIDDEN_SHAPE"
+    assert [each["path"] for each in broken["findings"]] == [
+        f"/layers/{layer}/{name}" for layer in (0, 1) for name in ("hidden_in", "hidden_out")
+    ]
+    assert {tuple(each["expected"]) for each in broken["findings"]} == {(1, 1, 8)}
+
+
+def test_one_bad_document_among_good_ones(kvspec, document):
+    """All files are checked, and one that is broken makes the answer `violated`."""
+    file = document("/mask/key_length", 4)
+    ran = kvspec("check", MANIFEST, str(file), MANIFEST)
+    assert ran.code == 1
+    assert "violated: 2 of 3 documents keep their contracts" in ran.out
+
+
+def test_standard_input(kvspec, stdin):
+    """`-` reads a document from standard input."""
+    stdin((DOCUMENTS / "saved-work.json").read_bytes())
+    ran = kvspec("check", "-")
+    assert ran.code == 0
+    assert "standard input keeps all" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "told"),
+    [
+        (b"", "NOT_JSON", "nothing"),
+        (b'{"document": "manifest", "document": "x"}', "NOT_JSON", "the key document twice"),
+        (b'{"document": "manifest", ', "NOT_JSON", "line 1"),
+        (b"[]", "WRONG_TYPE", "JSON of type list"),
+        (b"{}", "WRONG_KIND", "no such field"),
+        (b'{"document": "menifest"}', "WRONG_KIND", "one of"),
+        (b'{"document": ["manifest"]}', "WRONG_KIND", "one of"),
+        (b'{"document": "manifest", "version": 2}', "WRONG_VERSION", "2"),
+        (b'{"document": "manifest", "version": 1}', "MISSING_FIELD", "request_identity"),
+    ],
+)
+def test_what_is_no_document_is_refused(kvspec, stdin, text, code, told):
+    """Input that cannot be read ends with 2, and says what was found, expected, where, what to do."""
+    stdin(text)
+    ran = kvspec("check", "-")
+    assert ran.code == 2
+    assert ran.out == ""
+    assert code in ran.err
+    assert told in ran.err
+    for part in ("found", "expected", "where     standard input", "do"):
+        assert part in ran.err
+
+
+def test_an_unknown_kind_lists_those_that_exist(kvspec, stdin):
+    """Whoever mistypes a kind sees all of them."""
+    stdin(b'{"document": "menifest"}')
+    ran = kvspec("check", "-")
+    assert all(name in ran.err for name in kinds())
+
+
+def test_unreadable_input_is_json_too(kvspec, stdin):
+    """With --json the refusal is an object on stdout."""
+    stdin(b"\xff\xfe")
+    ran = kvspec("check", "-", "--json")
+    assert ran.code == 2
+    assert ran.json["error"]["where"] == "standard input"
+    assert "0xff" in ran.json["error"]["found"]
+
+
+def test_a_file_that_is_not_there(kvspec):
+    """A missing file is an error of usage."""
+    ran = kvspec("check", "no-such.json")
+    assert ran.code == 2
+    assert "no-such.json cannot be read" in ran.err
+
+
+def test_ci_files(kvspec, document, tmp_path):
+    """JUnit counts the documents; SARIF names file and line of the first place."""
+    file = document("/mask/key_length", 4)
+    junit, sarif = tmp_path / "c.xml", tmp_path / "c.sarif"
+    assert (
+        kvspec("check", MANIFEST, str(file), "--junit", str(junit), "--sarif", str(sarif)).code == 1
+    )
+    root = ET.parse(junit).getroot()  # noqa: S314  # our own file
+    assert (root.get("tests"), root.get("failures")) == ("2", "1")
+    (result,) = json.loads(sarif.read_text(encoding="utf-8"))["runs"][0]["results"]
+    assert "MASK_KEY_LENGTH at /mask/key_length: expected 5, found 4" in result["message"]["text"]
+    place = result["locations"][0]["physicalLocation"]
+    lines = file.read_text(encoding="utf-8").splitlines()
+    assert "key_length" in lines[place["region"]["startLine"] - 1]
+
+
+def test_negative_sets(kvspec):
+    """The stored cases of named kinds are tried, and every contract is reached."""
+    ran = kvspec("check", "--negatives", "manifest", "layer-trace", "saved-work", "--json")
+    assert ran.code == 0
+    for each, least in zip(ran.json["documents"], (18, 12, 17), strict=True):
+        assert each["contracts_not_reached"] == []
+        assert len(each["cases"]) >= least
+        assert all(case["found"] == case["expected"] for case in each["cases"])
+
+
+def test_a_case_that_passes_is_told(kvspec, monkeypatch, tmp_path):
+    """A negative case that no contract catches makes the answer `violated`, and so does a lost code."""
+    from kvspec.counterexamples import negative_cases
+
+    cases = [case for case in negative_cases.load_set("manifest").cases if case.code != "AXES"]
+    harmless = negative_cases.Case(
+        name="harmless", path="/input_identity/template", value="plain 2", code="AXES", why="free"
+    )
+    monkeypatch.setattr(negative_cases, "NEGATIVES", tmp_path)
+    negative_cases.write_set("manifest", [*cases, harmless])
+    ran = kvspec("check", "--negatives", "manifest")
+    assert ran.code == 1
+    assert "harmless (negatives manifest): it passes, expected AXES" in ran.out
+    negative_cases.write_set("manifest", cases)
+    ran = kvspec("check", "--negatives", "manifest")
+    assert ran.code == 1
+    assert "no case breaks AXES" in ran.out
+
+
+def test_codes(kvspec):
+    """Every code of every kind is listed with its meaning, those of reading first."""
+    ran = kvspec("check", "--codes", "--json")
+    assert ran.json["any"] == READING
+    assert {name: one["codes"] for name, one in ran.json["documents"].items()} == codes()
+    text = kvspec("check", "--codes", "manifest").out
+    assert "CACHE_ABI" in text
+    assert "/input_identity/tokenizer" in text
+    assert "KEY_STAGE" not in text
+
+
+@pytest.mark.parametrize("kind", kinds_with_cases())
+def test_schema(kvspec, kind):
+    """The schema of a kind requires every field of its valid document."""
+    ran = kvspec("check", "--schema", kind)
+    assert ran.code == 0
+    made = json.loads(ran.out)
+    top = at(made, made["$ref"].removeprefix("#"))
+    assert set(top["required"]) == set(load_document(kind))
+    assert top["properties"]["document"] == {"const": kind}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "there is nothing to check"),
+        (("--negatives", "--codes"), "one thing at a time"),
+        (("--negatives", "menifest"), "did you mean 'manifest'"),
+        (("--codes", "menifest"), "did you mean 'manifest'"),
+        (("--schema",), "takes one kind"),
+        (("--schema", "manifest", "saved-work"), "takes one kind"),
+        (("--negative",), "did you mean '--negatives'"),
+        (("-", "-"), "standard input can be read once"),
+    ],
+)
+def test_wrong_usage(kvspec, words, told):
+    """Wrong words end with 2 and a hint."""
+    ran = kvspec("check", *words)
+    assert ran.code == 2
+    assert told in ran.err
