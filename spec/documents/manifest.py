@@ -12,7 +12,7 @@ from typing import Final
 
 from kvspec.spec.documents import manifest_digests as identities
 from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, requires
-from kvspec.spec.documents.manifest_record import Interval, Ledger, Manifest
+from kvspec.spec.documents.manifest_record import Interval, Ledger, Manifest, Shard
 from kvspec.spec.formulas import committed_bytes, logical_tokens, reserved_bytes, token_bytes
 
 PHASES: Final = ("DECODE_READY", "FINISHED", "CANCELLED", "RELEASED")
@@ -144,11 +144,16 @@ def shard(m: Manifest) -> Iterator[Finding]:
         yield Finding(path, told, f"{heads} heads over {ranks} ranks")
         return
     yield from requires(0 <= one.rank < ranks, f"{path}/rank", f"from 0 to {ranks - 1}", one.rank)
-    held = max(1, heads // ranks)
-    first = one.rank * heads // ranks
-    yield from differs(f"{path}/first_head", first, one.first_head)
-    yield from differs(f"{path}/end_head", first + held, one.end_head)
-    yield from differs("/cache_schema/kv_heads", held, m.cache_schema.kv_heads)
+    held = heads_of(one)
+    yield from differs(f"{path}/first_head", held.begin, one.first_head)
+    yield from differs(f"{path}/end_head", held.end, one.end_head)
+    yield from differs("/cache_schema/kv_heads", held.end - held.begin, m.cache_schema.kv_heads)
+
+
+def heads_of(shard: Shard) -> Interval:
+    """The K/V heads that a rank holds, of those of the model."""
+    first = shard.rank * shard.model_kv_heads // shard.ranks
+    return Interval(first, first + max(1, shard.model_kv_heads // shard.ranks))
 
 
 @MANIFEST.contract("ROPE", "rotation takes an even number of channels, at most those of a head")
