@@ -36,7 +36,7 @@ from kvspec.models.decode.errors import BadConfigError, DecodeError
 from kvspec.models.decode.kinds import LAYOUT_KINDS
 from kvspec.models.decode.shapes import CacheShape
 from kvspec.models.telemetry.telemetry import Telemetry
-from kvspec.spec.documents.log import HandleEnd
+from kvspec.spec.documents.closing import Closing
 from kvspec.spec.language import Instance
 
 
@@ -175,10 +175,12 @@ class DecodeBackend:
                 self._instrument.emitted(handle, token)
         return token
 
-    def ends(self) -> tuple[HandleEnd, ...]:
-        """Where each request stands that telemetry was told of; none without telemetry."""
+    def closing(self) -> Closing:
+        """Where each request stands that telemetry was told of, read off the tables; none without it."""
         with self._held().lock:
-            return () if self._instrument is None else self._instrument.ends()
+            if self._instrument is None:
+                return Closing(is_all=False, handles=())
+            return self._instrument.closing()
 
     def observe(self) -> State:
         """The state as the specification's variables; see `backend_observe`."""

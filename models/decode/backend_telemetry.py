@@ -12,6 +12,7 @@ Snapshots are told in the second numbering: release makes one more, finish makes
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -34,6 +35,7 @@ from kvspec.models.telemetry.faults import AT, EMIT_BEFORE_PUBLISH, FINISH_AS_RE
 from kvspec.models.telemetry.outcomes import CANCELLED, FAILURE, SUCCESS, outcome_of
 from kvspec.models.telemetry.records import follows
 from kvspec.models.telemetry.telemetry import Telemetry
+from kvspec.spec.documents.closing import Closing
 from kvspec.spec.documents.log import HandleEnd
 
 Names = dict[str, Any]
@@ -57,6 +59,9 @@ ATTEMPT_OF: Final = {
 }
 """What an action attempts, as metrics call it; stages, prepare and publish belong to the attempt of begin."""
 
+PAST: Final = 4096
+"""Ended requests of which is kept how they ended, beside the last one of each handle."""
+
 ROWS: Final = ("stage_k", "stage_v")
 """Actions of single rows: nothing is told of these."""
 
@@ -77,7 +82,8 @@ class Instrument:
     Attributes:
         lives: the request of each handle, which may have been released.
         operations: the open append of each transaction.
-        past: where requests ended whose handles were given to others.
+        past: where the last requests ended whose handles were given to others.
+        forgotten: how many more there were.
     """
 
     tables: Tables
@@ -85,7 +91,8 @@ class Instrument:
     telemetry: Telemetry
     lives: dict[int, Life] = field(factory=dict)
     operations: dict[int, Operation] = field(factory=dict)
-    past: list[HandleEnd] = field(factory=list)
+    past: deque[HandleEnd] = field(factory=lambda: deque(maxlen=PAST))
+    forgotten: int = 0
     _publications: int = 0
 
     def begin_run(self) -> None:
@@ -135,10 +142,11 @@ class Instrument:
         except Exception as error:  # noqa: BLE001 - as in follow
             self.telemetry.fail(error)
 
-    def ends(self) -> tuple[HandleEnd, ...]:
-        """Where every request of this run stands, read off the tables: what a log must come to."""
+    def closing(self) -> Closing:
+        """Where the requests of this run stand, read off the tables: what a log must come to."""
         held = (stands(life, self.tables.slots[handle]) for handle, life in self.lives.items())
-        return (*self.past, *held)
+        is_all = self.telemetry.run == 1 and not self.forgotten
+        return Closing(is_all=is_all, handles=(*self.past, *held))
 
     def allocate(self, step: Step) -> None:
         """A request has a handle and a prefix block, and no rows of its own."""
@@ -255,6 +263,7 @@ class Instrument:
         slot = self.tables.slots[handle]
         if handle in self.lives:
             older = self.lives.pop(handle)
+            self.forgotten += len(self.past) == PAST
             self.past.append(stands(older, slot))
         name = f"run{self.telemetry.run}-handle{handle}-request{slot.births}"
         trace = trace_id or self.telemetry.trace_id(name)

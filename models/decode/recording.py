@@ -21,7 +21,7 @@ from kvspec.models.decode.backend import DecodeBackend
 from kvspec.models.decode.backend_model import VOCAB
 from kvspec.models.telemetry.faults import CrashError
 from kvspec.spec.core import make_instance
-from kvspec.spec.documents.log import HandleEnd
+from kvspec.spec.documents.closing import Closing
 from kvspec.spec.language import Instance
 
 LAYERS: Final = 2
@@ -47,12 +47,12 @@ class Recording:
     """What came of a run.
 
     Attributes:
-        ends: where each request stands, read off the backend's tables.
+        closing: where each request stands, read off the backend's tables; empty without telemetry.
         events: events performed; outputs: tokens put out.
         crash: what the process died of, empty if it did not.
     """
 
-    ends: tuple[HandleEnd, ...]
+    closing: Closing
     events: int
     outputs: int
     crash: str = ""
@@ -256,9 +256,9 @@ def scripts_for(requests: int, draw: random.Random) -> list[tuple[str, ...]]:
 def record(
     backend: DecodeBackend, *, requests: int = 4, steps: int = 6, seed: int = 0
 ) -> Recording:
-    """Run requests of so many outputs each on a backend, from a reset on.
+    """Run requests of so many outputs each on a backend, from a reset on, and close the log.
 
-    A process that dies on the way (`CrashError`) leaves what readers saw until then.
+    Where the process dies on the way (`CrashError`), the log is closed by what readers see afterwards.
 
     Raises:
         UnexpectedReplyError: the backend is not sound.
@@ -270,4 +270,7 @@ def record(
         run.all(scripts_for(requests, draw))
     except CrashError as died:
         crash = str(died)
-    return Recording(backend.ends(), run.events, run.outputs, crash)
+    closing = backend.closing()
+    if backend.telemetry is not None:
+        backend.telemetry.end(closing)
+    return Recording(closing, run.events, run.outputs, crash)

@@ -15,6 +15,7 @@ import msgspec
 
 from kvspec.models.documents.codec import DocumentError
 from kvspec.spec.documents.canonical import plain
+from kvspec.spec.documents.closing import Closing
 from kvspec.spec.documents.event import OPTIONAL, Event
 from kvspec.spec.documents.log import LogHeader
 
@@ -31,6 +32,9 @@ EventLine: Final[Any] = msgspec.defstruct(
 )
 """An event as it is read from a line: the same fields as `Event`, without Python's cycle collector."""
 
+CLOSING_MARK: Final = b'{"closing"'
+"""How the line of a closing begins."""
+
 _PLACE: Final = re.compile(r"\(byte (\d+)\)|`\$\.?([\w.\[\]]*)`|field `([\w]+)`")
 
 
@@ -42,15 +46,48 @@ class HeaderLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     header: LogHeader
 
 
-def read_events(lines: Iterable[bytes], where: str, first: int = 2) -> Iterator[tuple[int, Event]]:
-    """The events of a log after its header, each with the number of its line; blank lines are skipped."""
+class ClosingLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The last line of a log that was closed."""
+
+    closing: Closing
+
+
+def read_events(
+    lines: Iterable[bytes], where: str, first: int = 2, closing: list[Closing] | None = None
+) -> Iterator[tuple[int, Event]]:
+    """The events of a log after its header, each with the number of its line; blank lines are skipped.
+
+    closing: gets the closing of the log, which must be its last line; by default it is passed over.
+    """
     decode = msgspec.json.Decoder(EventLine).decode
+    closed = 0
     for number, raw in enumerate(lines, first):
         try:
-            yield number, decode(raw)
+            event = decode(raw)
         except msgspec.DecodeError as error:
-            if raw.strip():
+            if not raw.strip():
+                continue
+            if closed or not raw.startswith(CLOSING_MARK):
                 raise _line_error(error, raw, number, where, "an event") from error
+            closed = number
+            found = read_closing(raw, where, number)
+            if closing is not None:
+                closing.append(found)
+            continue
+        if closed:
+            raise DocumentError(
+                "AFTER_CLOSING", f"{where}, line {number}, column 1", "an event",
+                f"nothing after the closing in line {closed}", "begin another log",
+            )  # fmt: skip
+        yield number, event
+
+
+def read_closing(raw: bytes, where: str, line: int) -> Closing:
+    """The closing in the last line of a log."""
+    try:
+        return msgspec.json.decode(raw, type=ClosingLine).closing
+    except msgspec.DecodeError as error:
+        raise _line_error(error, raw, line, where, "the closing of a log") from error
 
 
 def read_header(raw: bytes, where: str, line: int = 1) -> LogHeader:
@@ -78,6 +115,11 @@ def read_header(raw: bytes, where: str, line: int = 1) -> LogHeader:
 def write_header(header: LogHeader) -> str:
     """The first line of a log."""
     return json.dumps({"document": KIND, "version": VERSION, "header": plain(header)}) + "\n"
+
+
+def write_closing(closing: Closing) -> str:
+    """The last line of a log."""
+    return json.dumps({"closing": plain(closing)}, ensure_ascii=False) + "\n"
 
 
 def write_event(event: Event) -> str:

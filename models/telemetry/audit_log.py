@@ -1,26 +1,19 @@
 """The audit log: JSON Lines, a header and then one event a line, in the order of arrival.
 
-Modelled: the form of `kvspec.spec.documents.log`; fields that an event does not carry are left out.
-Each line is written whole, so that a crash can cut the last line alone. Left out: rotation, and
-forcing lines to the disk.
+Modelled: the form of `kvspec.spec.documents.log`; fields that an event does not carry are left out. A
+log may be closed by what the cache itself held at the end. Each line is written whole, so that a crash
+can cut the last line alone. Left out: rotation, and forcing lines to the disk.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, Final, TextIO
+from typing import TextIO
 
+from kvspec.models.documents.lines import write_closing, write_header
 from kvspec.models.telemetry.records import Record
-from kvspec.spec.documents.canonical import plain
+from kvspec.spec.documents.closing import Closing
 from kvspec.spec.documents.log import LogHeader
-
-DOCUMENT: Final = "event-log"
-VERSION: Final = 1
-
-
-def line(data: dict[str, Any]) -> str:
-    """One object on a line of its own."""
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
 class AuditLog:
@@ -40,21 +33,21 @@ class AuditLog:
         self._header: LogHeader | None = None
         self.lines = 0
 
-    def export(self, item: Record | LogHeader) -> None:
-        """Write an event, or the header; a second header must be the same, and is not written.
+    def export(self, item: Record | LogHeader | Closing) -> None:
+        """Write an event, the header or the closing; a second header must be the same, and is not written.
 
         Raises:
             ValueError: an event before the header, or another header.
         """
         if isinstance(item, LogHeader):
             self._begin(item)
-            return
-        if self._header is None:
-            raise ValueError(
-                f"found {item.event_id} first, expected the header: call begin(header)"
-            )
-        self._stream.write(line(item.line))
-        self.lines += 1
+        elif self._header is None:
+            raise ValueError(f"found {item} first, expected the header: call begin")
+        elif isinstance(item, Closing):
+            self._stream.write(write_closing(item))
+        else:
+            self._stream.write(json.dumps(item.line, ensure_ascii=False) + "\n")
+            self.lines += 1
 
     def close(self) -> None:
         """Write out what is buffered, and close the file."""
@@ -64,9 +57,7 @@ class AuditLog:
 
     def _begin(self, header: LogHeader) -> None:
         if self._header is None:
-            self._stream.write(
-                line({"document": DOCUMENT, "version": VERSION, "header": plain(header)})
-            )
+            self._stream.write(write_header(header))
             self._header = header
         elif header != self._header:
             raise ValueError(

@@ -26,6 +26,7 @@ from opentelemetry.trace import (
 )
 
 from kvspec.models.telemetry.records import Record
+from kvspec.spec.documents.closing import Closing
 from kvspec.spec.documents.log import LogHeader
 
 EVENT_NAMES: Final = {
@@ -71,9 +72,9 @@ class Spans:
         """Spans that have begun and not ended."""
         return len(self._requests) + len(self._appends)
 
-    def export(self, record: Record | LogHeader) -> None:
-        """Begin, extend or end the spans that a record speaks of; the header of a log has none."""
-        if isinstance(record, LogHeader):
+    def export(self, record: Record | LogHeader | Closing) -> None:
+        """Begin, extend or end the spans that a record speaks of; header and closing of a log have none."""
+        if not isinstance(record, Record):
             return
         handle = _HANDLERS.get(record.event_type)
         if handle is not None:

@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, Any, Final
 from kvspec.models.telemetry.channel import CAPACITY, PATIENCE, Channel, Exporter
 from kvspec.models.telemetry.faults import Delivery, known_telemetry_faults
 from kvspec.models.telemetry.records import Record, Source, event_id
+from kvspec.spec.documents.closing import Closing
 from kvspec.spec.documents.event import COMPONENTS, TYPES
 from kvspec.spec.documents.log import SCHEMA_VERSION, Conversion, LogHeader
 
 if TYPE_CHECKING:
     from kvspec.models.telemetry.metrics import Metrics  # an audit log needs no extra
 
-Item = Record | LogHeader
+Item = Record | LogHeader | Closing
 HEADER: Final = "header"
+CLOSING: Final = "closing"
 _TRACE_DIGITS = 32
 
 
@@ -102,6 +104,11 @@ class Telemetry:
             for arriving in self._delivery.of(record):
                 self.channel.put(event_type, arriving)
         return event_id(record.instance, record.sequence)
+
+    def end(self, closing: Closing) -> None:
+        """Nothing more will be told: what the cache held then, for a reader of the log to compare."""
+        self.flush()
+        self.channel.put(CLOSING, closing)
 
     def trace_id(self, request_id: str) -> str:
         """A trace id for a request whose caller has given none: 32 hexadecimal digits."""

@@ -1,0 +1,23 @@
+"""The closing of a log: what the cache itself held when nothing more was told, read off its own tables.
+
+A log alone cannot show that its last event is missing, nor that its last event was told and never
+happened: after both it is a lawful history. Held against the cache they are told apart: a log that is
+ahead of the cache has told success before the publication, one that is behind has lost an event.
+In a log of lines it is the last line, if there is one:
+
+    {"closing": {"is_all": true, "handles": [...]}}
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from kvspec.spec.documents.log import HandleEnd
+
+
+@attrs.frozen(kw_only=True)
+class Closing:
+    """Where requests stood. is_all: every request of the log is listed, released ones as well."""
+
+    is_all: bool
+    handles: tuple[HandleEnd, ...]
