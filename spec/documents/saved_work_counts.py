@@ -23,8 +23,8 @@ from kvspec.spec.formulas import (
     rows_uncached,
 )
 
-MOST: Final = 1_000_000
-"""A ledger of more tokens than this is refused: its pairs are summed call by call."""
+MOST_OUTPUTS: Final = 100_000
+"""A ledger of more outputs than this is refused: its pairs are summed call by call."""
 
 OPERATIONS: Final = {
     "old embedding and layer rows": "saved",
@@ -55,12 +55,15 @@ SAVED_WORK: Final = DocumentKind(
 )
 
 
-@SAVED_WORK.contract("SIZES", "prompt and outputs have from 1 to 1,000,000 tokens")
+@SAVED_WORK.contract(
+    "SIZES", "a prompt has a token at least, and there are from 1 to 100,000 outputs"
+)
 def sizes(d: SavedWork) -> Iterator[Finding]:
     """There is a request to speak of."""
-    for name in ("prompt_tokens", "outputs"):
-        size = getattr(d.work, name)
-        yield from requires(1 <= size <= MOST, f"/work/{name}", f"from 1 to {MOST:,}", size)
+    prompt, outputs = d.work.prompt_tokens, d.work.outputs
+    yield from requires(prompt >= 1, "/work/prompt_tokens", "at least 1", prompt)
+    told = f"from 1 to {MOST_OUTPUTS:,}"
+    yield from requires(1 <= outputs <= MOST_OUTPUTS, "/work/outputs", told, outputs)
 
 
 @SAVED_WORK.contract("ROWS_UNCACHED", "without a cache call g executes P + g rows")

@@ -125,12 +125,14 @@ def test_the_speculative_correction():
     assert [row.token for row in s.rows if row.kept] == ["d0", "d1", "c"]
 
 
-@pytest.mark.parametrize("path", ["/work/outputs", "/work/prompt_tokens"])
-def test_a_huge_request_is_refused(path):
+@pytest.mark.parametrize(
+    ("path", "code"), [("/work/outputs", "SIZES"), ("/work/prompt_tokens", "ROWS_UNCACHED")]
+)
+def test_a_huge_request_is_told_at_once(path, code):
     """No sum over a trillion calls is begun."""
     changed = replaced(load_document("saved-work"), path, 10**12)
     broken = SAVED_WORK.first_broken(convert(SAVED_WORK, changed, "changed"))
-    assert broken.code == "SIZES"
+    assert broken.code == code
 
 
 def test_the_kind_is_whole_from_its_own_module():
