@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from kvspec.models.concrete.evaluate import Bound
 from kvspec.models.concrete.machine import Event, Machine, Outcome
-from kvspec.models.concrete.state import State, Value, values_of
+from kvspec.models.concrete.state import State, Value, indices, values_of
 from kvspec.spec.language import (
     Action,
     Apply,
@@ -256,9 +256,15 @@ class Compiled:
         return State(tuple(tables))
 
     def initial(self) -> Cells:
-        """The cells of the initial state, of which there must be one."""
-        (state,) = self.machine.initial_states()
-        return self.flatten(state)
+        """The cells of the initial state; each variable must start with one value."""
+        cells: Cells = []
+        for variable in self.instance.system.variables.values():
+            start = self.instance.initial.get(variable.name, variable.initial)
+            if not isinstance(start, Expr):
+                raise TypeError(f"{variable} of {self.instance!r} may start anywhere: pin it")
+            made = self.value(start, *variable.binders)
+            cells.extend(made(cells, *index) for index in indices(variable, self.instance))
+        return cells
 
     def step(self, state: State, event: Event) -> tuple[str, State, str | None]:
         """Kind, state and code as `Machine.step` tells them."""

@@ -184,6 +184,8 @@ class Acceptor:
         found = handler(event)
         if found is UNJUDGED:
             self.unjudged += 1
+            if event.child_request_id is not None:
+                self.replay.lose(event)
         elif found is not None:
             self._tell(line, event, found)
             self.replay.lose(event)

@@ -1,7 +1,7 @@
 """A log of events: who wrote it, under which cache ABI, whether all of it is there, and what must come out.
 
-The same log has two forms. As a document it is one JSON object. As JSON Lines its first line is the
-object without `events` and `expected`, and each further line is an event, in the order of arrival:
+The same log has two forms. As a document it is one JSON object. As JSON Lines its first line has the
+header alone, and each further line is an event, in the order of arrival:
 
     {"document": "event-log", "version": 1, "header": {...}}
     {"event_id": "e0", "trace_id": "t0", ...}
@@ -15,6 +15,7 @@ from typing import Final
 
 import attrs
 
+from kvspec.spec.documents.byte_trajectory import CacheAbi
 from kvspec.spec.documents.event import Event
 
 SCHEMA_VERSION: Final = 1
@@ -22,6 +23,9 @@ SCHEMA_VERSION: Final = 1
 
 BOUNDED_LABELS: Final = ("model_name", "engine", "event_type", "outcome")
 """Labels with few values: any other makes a time series for each request."""
+
+PINNED: Final = {"vllm": ("v0.23.0", "0fc695fc6d1d82e9a5ac6835ac8e4e1c83703665")}
+"""The releases whose sources were read when events were mapped to them, with their commits."""
 
 COMPLETENESS: Final = ("complete", "sampled")
 RELATIONS: Final = ("committed", "unrelated")
@@ -78,6 +82,24 @@ class LogHeader:
 
 
 @attrs.frozen(kw_only=True)
+class EventRef:
+    """An event by its id, its type, and the event that caused it."""
+
+    event_id: str
+    event_type: str
+    after: str | None
+
+
+@attrs.frozen(kw_only=True)
+class ForkEnd:
+    """A child that a fork made, from so many rows of its parent."""
+
+    parent: str
+    child: str
+    tokens: int
+
+
+@attrs.frozen(kw_only=True)
 class HandleEnd:
     """A generation of a handle at the end of the log; end_generation: that of the handle by then."""
 
@@ -91,9 +113,11 @@ class HandleEnd:
 
 @attrs.frozen(kw_only=True)
 class OperationEnd:
-    """How an append ended; outcome and reason are null for one that is open."""
+    """How an append of the rows [start, end) ended; outcome and reason are null for one that is open."""
 
     operation_id: str
+    interval_start: int
+    interval_end: int
     outcome: str | None
     reason: str | None
 
@@ -128,10 +152,11 @@ class ResidencyEnd:
 
 @attrs.frozen(kw_only=True)
 class Expected:
-    """What replaying the log must give. events: ids in order of arrival; handles as they began."""
+    """What replaying the log must give: events in order of arrival, all else in order of first mention."""
 
-    events: tuple[str, ...]
+    events: tuple[EventRef, ...]
     handles: tuple[HandleEnd, ...]
+    forks: tuple[ForkEnd, ...]
     operations: tuple[OperationEnd, ...]
     outputs: tuple[OutputEnd, ...]
     allocator: tuple[AllocatorEnd, ...]
@@ -140,8 +165,9 @@ class Expected:
 
 @attrs.frozen(kw_only=True)
 class EventLog:
-    """A whole log, with the result that a replay must have."""
+    """A whole log, with the result that a replay must have. cache_abi: that of the header's digest."""
 
     header: LogHeader
+    cache_abi: CacheAbi
     events: tuple[Event, ...]
     expected: Expected

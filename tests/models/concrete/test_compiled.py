@@ -70,6 +70,19 @@ def test_a_step_that_is_cut_changes_no_cell():
     assert cells == before
 
 
+@pytest.mark.parametrize("instance", [TINY, FORKS, garden.make(initial={garden.flag: True})])
+def test_the_initial_cells_are_the_initial_state(instance):
+    """Compiled and interpreted machines start alike."""
+    compiled = Compiled(instance)
+    assert [compiled.restore(compiled.initial())] == compiled.machine.initial_states()
+
+
+def test_a_start_that_is_open_is_refused():
+    """A variable that may start anywhere has no one cell to start with."""
+    with pytest.raises(TypeError, match=r"flag.*may start anywhere"):
+        Compiled(garden.make()).initial()
+
+
 def test_a_formula_is_a_function_of_cells():
     """A formula over a handle gives what the interpreter gives, before and after a step."""
     compiled = Compiled(REUSE)

@@ -1,0 +1,221 @@
+"""The log of events as a document: its header, its history as the audit replays it, and what comes out.
+
+Each rule of the audit that one change of a log can break is a contract of its own; the codes with which
+the specification refuses a step are told under their own names as well. The same rules hold for a log in
+lines (`kvspec audit`), of which there is no expected result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Final
+
+from kvspec.properties.audit import RULES, Acceptor
+from kvspec.properties.audit.findings import Finding as Told
+from kvspec.properties.audit.rules import NEVER_VIOLATED, OWN
+from kvspec.properties.documents.event_results import results
+from kvspec.spec.documents.byte_trajectory import coefficient
+from kvspec.spec.documents.canonical import digest
+from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, requires
+from kvspec.spec.documents.event import OUTCOMES
+from kvspec.spec.documents.log import (
+    BOUNDED_LABELS,
+    COMPLETENESS,
+    METRIC_KINDS,
+    PINNED,
+    RELATIONS,
+    SCHEMA_VERSION,
+    EventLog,
+    HandleEnd,
+)
+
+event_log = DocumentKind(
+    "event-log", EventLog, "What happened to requests and their cache, event by event."
+)
+
+
+@event_log.contract("SCHEMA_VERSION", "the events are of the version of the table that is known")
+def schema_version(log: EventLog) -> Iterator[Finding]:
+    """Another version may have other types of event."""
+    yield from differs("/header/schema_version", SCHEMA_VERSION, log.header.schema_version)
+
+
+@event_log.contract("PRODUCER_REVISION", "the revision of the producer is known")
+def producer_revision(log: EventLog) -> Iterator[Finding]:
+    """Without it, nobody can tell which code told the events."""
+    found = log.header.producer_revision
+    yield from requires(found.strip(), "/header/producer_revision", "a revision", found)
+
+
+@event_log.contract(
+    "SOURCE_PIN", "the runtime to whose source events are mapped is a pinned release"
+)
+def source_pin(log: EventLog) -> Iterator[Finding]:
+    """A mapping speaks of the source that was read, not of any release."""
+    source = log.header.source
+    if source is None:
+        yield Finding("/header/source", "a pinned release", None)
+        return
+    release, commit = PINNED.get(source.runtime, ("", ""))
+    known = source.runtime in PINNED
+    yield from requires(known, "/header/source/runtime", " or ".join(PINNED), source.runtime)
+    if known:
+        yield from differs("/header/source/release", release, source.release)
+        yield from differs("/header/source/commit", commit, source.commit)
+
+
+@event_log.contract("CACHE_ABI", "the digest in the header is that of the cache ABI")
+def cache_abi(log: EventLog) -> Iterator[Finding]:
+    """The digest is the manifest's own, of the same parts."""
+    found = log.header.cache_abi_sha256
+    yield from differs("/header/cache_abi_sha256", digest(log.cache_abi), found)
+
+
+@event_log.contract("TOKEN_BYTES", "the bytes of a token follow from the cache ABI")
+def token_bytes(log: EventLog) -> Iterator[Finding]:
+    """They convert committed tokens into payload."""
+    found = log.header.conversion.token_bytes
+    yield from differs("/header/conversion/token_bytes", coefficient(log.cache_abi), found)
+
+
+@event_log.contract("CONVERSION", "how planes compare is one of the relations that are known")
+def conversion(log: EventLog) -> Iterator[Finding]:
+    """Without a model, planes are not compared."""
+    model, expected = log.header.conversion, " or ".join(RELATIONS)
+    for name in ("used_slots", "resident_bytes"):
+        found = getattr(model, name)
+        yield from requires(found in RELATIONS, f"/header/conversion/{name}", expected, found)
+
+
+@event_log.contract(
+    "INCOMPLETE", "the log has every event: a sample proves nothing of what it lacks"
+)
+def incomplete(log: EventLog) -> Iterator[Finding]:
+    """A sampled log never passes for a complete one."""
+    yield from differs("/header/completeness", COMPLETENESS[0], log.header.completeness)
+
+
+@event_log.contract("METRIC_CARDINALITY", "labels of a metric have few values: no id is among them")
+def metric_cardinality(log: EventLog) -> Iterator[Finding]:
+    """Every value of a label is a time series; ids belong into events and traces."""
+    for n, family in enumerate(log.header.metric_families):
+        for m, label in enumerate(family.labels):
+            path, expected = f"/header/metric_families/{n}/labels/{m}", " or ".join(BOUNDED_LABELS)
+            yield from requires(label in BOUNDED_LABELS, path, expected, label)
+
+
+@event_log.contract(
+    "METRIC_FAMILY", "a family is a counter of outcomes or of attempts, with its labels"
+)
+def metric_family(log: EventLog) -> Iterator[Finding]:
+    """`_outcomes_total` has the label outcome and all its values, `_attempts_total` has neither."""
+    for n, family in enumerate(log.header.metric_families):
+        path = f"/header/metric_families/{n}"
+        yield from differs(f"{path}/kind", METRIC_KINDS[0], family.kind)
+        by_outcome = family.name.endswith("_outcomes_total")
+        labels = BOUNDED_LABELS if by_outcome else BOUNDED_LABELS[:-1]
+        yield from differs(f"{path}/labels", labels, family.labels)
+        outcomes = OUTCOMES if by_outcome else ()
+        yield from differs(f"{path}/outcomes", outcomes, family.outcomes)
+
+
+@event_log.contract(
+    "METRIC_DENOMINATOR", "beside each counter of outcomes stands that of the attempts"
+)
+def metric_denominator(log: EventLog) -> Iterator[Finding]:
+    """Failures without attempts give no ratio."""
+    names = [family.name for family in log.header.metric_families]
+    subjects = sorted({name.rsplit("_", 2)[0] for name in names})
+    pairs = [f"{name}_{what}_total" for name in subjects for what in ("attempts", "outcomes")]
+    yield from differs("/header/metric_families", pairs or ["some"], names)
+
+
+@lru_cache(maxsize=8)
+def _replayed(log: EventLog) -> tuple[tuple[Told, ...], tuple[HandleEnd, ...]]:
+    """What the audit finds, and where every generation of a handle ends."""
+    closed: list[HandleEnd] = []
+    acceptor = Acceptor(log.header, closed=closed)
+    for place, event in enumerate(log.events):
+        acceptor.feed(place, event)
+    found = acceptor.close().findings
+    live = acceptor.replay.live.items()
+    ends = [*closed, *(acceptor.replay.end(name, each) for name, each in live)]
+    return found, tuple(ends)
+
+
+DELIVERY: Final = ("EVENT_ID_REUSED", "SEQUENCE_REUSED", "SEQUENCE_GAP")
+
+
+def _first(log: EventLog) -> tuple[Told, ...]:
+    """The findings of the code that is told first; what comes later may follow from it.
+
+    What was lost or told twice comes before all else, then what stands first in the log.
+    """
+    found = sorted(_replayed(log)[0], key=lambda told: told.code not in DELIVERY)
+    return tuple(told for told in found if told.code == found[0].code)
+
+
+def _history(code: str) -> Callable[[EventLog], Iterator[Finding]]:
+    def check(log: EventLog) -> Iterator[Finding]:
+        for told in _first(log):
+            if told.code == code:
+                yield Finding(f"/events/{told.line}/{told.field}", told.expected, told.found)
+
+    return check
+
+
+REFUSED: Final = (
+    "CHILD_IN_USE",
+    "TXN_IN_USE",
+    "TXN_CLOSED",
+    "POSITION_MISMATCH",
+    "EMPTY_APPEND",
+    "BEYOND_COMMITTED",
+    "STALE_GENERATION",
+)
+"""The codes of the specification that one change of a valid log can bring about by itself."""
+
+LATER: Final = ("REORDERED", "CHILD_GENERATION", *sorted(NEVER_VIOLATED))
+"""Rules that take more than one change, or a longer log; `HISTORY` tells them."""
+
+for _code in (*OWN, *REFUSED):
+    if _code not in LATER:
+        event_log.contract(_code, RULES[_code].meaning)(_history(_code))
+
+
+@event_log.contract("HISTORY", "the audit finds nothing else")
+def history(log: EventLog) -> Iterator[Finding]:
+    """Whatever has no contract of its own: rarer refusals of the specification, and reordering."""
+    for told in _first(log):
+        if told.code not in event_log.contracts:
+            path, expected = f"/events/{told.line}/{told.field}", f"{told.code}: {told.expected}"
+            yield Finding(path, expected, told.found)
+
+
+def _result(name: str) -> Callable[[EventLog], Iterator[Finding]]:
+    def check(log: EventLog) -> Iterator[Finding]:
+        found = getattr(log.expected, name)
+        yield from differs(
+            f"/expected/{name}", getattr(results(log, _replayed(log)[1]), name), found
+        )
+
+    return check
+
+
+for _name, _meaning in {
+    "events": "the events are those expected, with their causes, in their order of arrival",
+    "forks": "each child has the parent and the prefix expected",
+    "handles": "each generation of a handle ends as expected",
+    "operations": "each append ends as expected",
+    "outputs": "each generation of a handle puts out the tokens expected",
+    "allocator": "the allocator is seen as expected",
+    "residency": "payload is seen resident as expected",
+}.items():
+    event_log.contract(f"EXPECTED_{_name.upper()}", _meaning)(_result(_name))
+
+event_log.frees("/header/producer_revision", "any revision may have told these events")
+event_log.frees(
+    "/events/*/monotonic_ns", "any clock that does not go back within its source will do"
+)
+event_log.frees("/events/*/observed_wall_time", "wall time is for people: it orders nothing")
