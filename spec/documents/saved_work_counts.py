@@ -13,7 +13,6 @@ from typing import Final
 from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, requires
 from kvspec.spec.documents.saved_work_record import Comparison, SavedWork
 from kvspec.spec.formulas import (
-    committed_tokens,
     pairs_cached,
     pairs_saved,
     pairs_uncached,
@@ -152,9 +151,8 @@ def model_calls(d: SavedWork) -> Iterator[Finding]:
 
 @SAVED_WORK.contract("HISTORICAL_READS", "each decode reads all K/V rows of its past")
 def historical_reads(d: SavedWork) -> Iterator[Finding]:
-    """What is not computed again is read again."""
-    prompt, decodes = d.work.prompt_tokens, d.work.outputs - 1
-    expected = sum(committed_tokens(prompt, done) for done in range(decodes))
+    """What is not executed again is read again: a call reads the rows that it would have repeated."""
+    expected = rows_saved(d.work.prompt_tokens, d.work.outputs)
     yield from differs("/work/cache_work/rows_read", expected, d.work.cache_work.rows_read)
 
 
