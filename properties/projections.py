@@ -17,12 +17,13 @@ from typing import Final
 import attrs
 
 from kvspec.models.concrete import Event, Machine, State, evaluate, show_event
+from kvspec.models.concrete.evaluate import Bound
 from kvspec.models.concrete.state import Value, indices
 from kvspec.models.concrete.text import show_value
 from kvspec.spec import canonical_lifecycle as sigma
 from kvspec.spec.language import Instance, MapSymbol, instance
 from kvspec.spec.language.refinement import AbstractCall
-from kvspec.spec.projections import Projection
+from kvspec.spec.projections import Projection, Seen
 
 BOTTOM: Final = "bottom"
 Coordinates = tuple[tuple[Value, ...], ...]
@@ -101,11 +102,19 @@ class Commutation:
 
     @property
     def verdict(self) -> str:
-        """`holds` if every claimed coordinate was compared and none differs, else `violated` or `unknown`."""
+        """`holds` if some coordinate is claimed, each was compared, and none differs."""
         if self.breaches or self.refused:
             return "violated"
+        return "unknown" if self.reason else "holds"
+
+    @property
+    def reason(self) -> str:
+        """Why the verdict is unknown: no coordinate is claimed, or one was never known."""
         claimed = [n for n, s in self.projection.seen.items() if s.is_claimed]
-        return "holds" if all(self.compared[n] for n in claimed) else "unknown"
+        if not claimed:
+            return "the projection claims no coordinate"
+        void = [n for n in claimed if not self.compared[n]]
+        return f"never known after a step: {', '.join(void)}" if void else ""
 
 
 def canonical_machine(found: Instance, versions: int, generations: int) -> Machine:
@@ -150,6 +159,8 @@ class _Search:
         self.views: dict[Coordinates, dict[str, dict[tuple[Value, ...], Pair]]] = {}
         self.tables = [sigma.system.variables[name] for name in projection.seen]
         self.order = list(sigma.system.variables)
+        self.steps: dict[State, list[tuple[Event, str | None, State]]] = {}
+        self.looks: dict[State, Coordinates] = {}
 
     def run(self) -> Commutation:
         """Search everything and put the result together."""
@@ -162,8 +173,8 @@ class _Search:
             self.parents[pair], self.depth[pair] = None, 0
             self._look(pair, after_step=False)
         for pair in waiting:
-            for event, outcome in self.runtime.transitions(pair.runtime):
-                after = self._follow(pair, event, outcome.code, outcome.state)
+            for event, code, state in self._transitions(pair.runtime):
+                after = self._follow(pair, event, code, state)
                 if after is None:
                     continue
                 self.transitions += 1
@@ -183,6 +194,13 @@ class _Search:
             self.refused,
             dict(self._collapses()),
         )
+
+    def _transitions(self, state: State) -> list[tuple[Event, str | None, State]]:
+        """What the runtime can do, computed once: many pairs have the same state of it."""
+        if state not in self.steps:
+            found = self.runtime.transitions(state)
+            self.steps[state] = [(event, done.code, done.state) for event, done in found]
+        return self.steps[state]
 
     def _follow(self, pair: Pair, event: Event, code: str | None, state: State) -> Pair | None:
         """The pair after a transition of the runtime; None if the vector cannot or may not follow."""
@@ -215,7 +233,7 @@ class _Search:
 
     def _look(self, pair: Pair, *, after_step: bool, new: bool = True) -> None:
         """Compare the coordinates of a pair, and note how it looks."""
-        shown = self._shown(pair)
+        shown = self._shown(pair.runtime)
         for name, values, wanted in zip(
             self.projection.seen, shown, self._required(pair), strict=True
         ):
@@ -228,19 +246,26 @@ class _Search:
                 seen = self.views.setdefault(shown, {}).setdefault(name, {})
                 seen.setdefault(wanted, pair)
 
-    def _shown(self, pair: Pair) -> Coordinates:
-        rows = []
-        for variable, seen in zip(self.tables, self.projection.seen.values(), strict=True):
-            row: list[Value] = []
-            for index in indices(variable, self.canonical.instance):
-                if seen.image is None:
-                    row.append(BOTTOM)
-                    continue
-                names = dict(zip((b.name for b in seen.image.binders), index, strict=True))
-                env = self.runtime.environment(pair.runtime, names=dict(names))
-                row.append(evaluate(seen.image.value, env) if evaluate(seen.known, env) else BOTTOM)
-            rows.append(tuple(row))
-        return tuple(rows)
+    def _shown(self, state: State) -> Coordinates:
+        """The coordinates that the projection shows in a state of the runtime, computed once."""
+        if state not in self.looks:
+            self.looks[state] = tuple(
+                tuple(
+                    self._value(state, seen, index)
+                    for index in indices(variable, self.canonical.instance)
+                )
+                for variable, seen in zip(self.tables, self.projection.seen.values(), strict=True)
+            )
+        return self.looks[state]
+
+    def _value(self, state: State, seen: Seen, index: tuple[Value, ...]) -> Value:
+        if seen.image is None:
+            return BOTTOM
+        names: dict[str, Bound] = dict(
+            zip((b.name for b in seen.image.binders), index, strict=True)
+        )
+        env = self.runtime.environment(state, names=names)
+        return evaluate(seen.image.value, env) if evaluate(seen.known, env) else BOTTOM
 
     def _required(self, pair: Pair) -> Coordinates:
         return tuple(pair.canonical.tables[self.order.index(v.name)] for v in self.tables)
@@ -254,7 +279,9 @@ class _Search:
                 run.append(show_event(self.runtime, parent[1]))
             here = parent[0] if parent else None
         return Sight(
-            tuple(reversed(run)), self._text(self._shown(pair)), self._text(self._required(pair))
+            tuple(reversed(run)),
+            self._text(self._shown(pair.runtime)),
+            self._text(self._required(pair)),
         )
 
     def _text(self, rows: Coordinates) -> dict[str, tuple[str, ...]]:
