@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
@@ -78,6 +78,12 @@ def check_labels(family: str, labels: Iterable[str]) -> tuple[str, ...]:
             f"{', '.join(UNBOUNDED)} in the audit log and in traces"
         )
     return found
+
+
+def check_nothing(family: str, labels: Iterable[str]) -> tuple[str, ...]:
+    """The fault: any label is let through."""
+    del family
+    return tuple(labels)
 
 
 class Lost:
@@ -192,6 +198,10 @@ class Metrics:
         self._note("telemetry_dropped_events", "counter", (*OWN, "event_type"))
         self._note("telemetry_exporter_failures", "counter", OWN)
         self._note("telemetry_queue_depth", "gauge", OWN)
+
+    def text(self) -> bytes:
+        """All metrics as Prometheus reads them."""
+        return generate_latest(self.registry)
 
     def value(self, name: str, **labels: str) -> float:
         """A sample of this engine by its name without the prefix; 0 where there is none."""

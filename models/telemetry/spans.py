@@ -9,12 +9,14 @@ Left out: a promise of completeness. A sampler may leave spans out, and their ab
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TextIO
 
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 from opentelemetry.trace import (
     NonRecordingSpan,
     Span,
@@ -47,8 +49,27 @@ APPEND_SPAN: Final = "cache.append"
 _PREFIX: Final = "kvspec."
 
 
+def provider_for(model_name: str, engine: str) -> TracerProvider:
+    """A provider whose spans name the model and the engine, and which sends them nowhere yet."""
+    named = {"service.name": engine, f"{_PREFIX}model_name": model_name}
+    return TracerProvider(resource=Resource.create(named))
+
+
+def spans_into(stream: TextIO, *, model_name: str, engine: str) -> TracerProvider:
+    """A provider that writes each ended span as a line of JSON."""
+
+    def line(span: ReadableSpan) -> str:
+        return json.dumps(json.loads(span.to_json(indent=None))) + "\n"
+
+    provider = provider_for(model_name, engine)
+    provider.add_span_processor(
+        SimpleSpanProcessor(ConsoleSpanExporter(out=stream, formatter=line))
+    )
+    return provider
+
+
 class Spans:
-    """An exporter of the channel that makes spans. provider: by default one without a destination.
+    """An exporter of the channel that makes spans. provider: decides what becomes of them.
 
     Attributes:
         live: spans that have begun and not ended.
@@ -56,12 +77,7 @@ class Spans:
 
     name = "spans"
 
-    def __init__(
-        self, provider: TracerProvider | None = None, *, model_name: str = "", engine: str = ""
-    ) -> None:
-        if provider is None:
-            named = {"service.name": engine or "kvspec", "kvspec.model_name": model_name}
-            provider = TracerProvider(resource=Resource.create(named))
+    def __init__(self, provider: TracerProvider) -> None:
         self._provider = provider
         self._tracer: Tracer = provider.get_tracer("kvspec.cache")
         self._requests: dict[tuple[str, int], Span] = {}

@@ -37,6 +37,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec replay trace.json --picture text", "as a space-time diagram"),
         ("kvspec replay trace.json --as-test", "a trace as a pytest file"),
     ),
+    "record": (
+        ("kvspec record run.jsonl", "a run of the torch cache, for kvspec audit"),
+        ("kvspec record big.jsonl --requests 50", "a longer one"),
+        ("kvspec record bad.jsonl --fault lose-event", "and one with an event less"),
+        ("kvspec record run.jsonl --metrics-out run.prom", "with its metrics"),
+    ),
     "show": (
         ("kvspec show", "the systems and their instances"),
         ("kvspec show core", "all of the core system"),

@@ -23,6 +23,7 @@ from kvspec.cli.ledger import ledger
 from kvspec.cli.manifest import manifest
 from kvspec.cli.mutants import mutants
 from kvspec.cli.prove import prove
+from kvspec.cli.record import record
 from kvspec.cli.replay import replay
 from kvspec.cli.report import report
 from kvspec.cli.show import show
@@ -41,6 +42,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "mutants": mutants,
     "test": drive,
     "replay": replay,
+    "record": record,
     "show": show,
     "export": export,
     "report": report,
