@@ -38,9 +38,9 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec replay trace.json --as-test", "a trace as a pytest file"),
     ),
     "record": (
-        ("kvspec record run.jsonl", "a run of the torch cache, for kvspec audit"),
+        ("kvspec record run.jsonl", "a real run, for kvspec audit"),
         ("kvspec record big.jsonl --requests 50", "a longer one"),
-        ("kvspec record bad.jsonl --fault lose-event", "and one with an event less"),
+        ("kvspec record bad.jsonl --fault lose-event", "with an event less"),
         ("kvspec record run.jsonl --metrics-out run.prom", "with its metrics"),
     ),
     "show": (
