@@ -51,12 +51,17 @@ def decode(text: str, where: str) -> Any:
         raise DocumentError("NOT_JSON", where, name, "a number of JSON", "write null or a number")
 
     try:
-        return json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
+        value = json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
+        json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         place = f"{where}, line {error.lineno}, column {error.colno}"
         found = "nothing" if not text.strip() else f"invalid JSON ({error.msg})"
         advice = "check that the file is complete"
         raise DocumentError("NOT_JSON", place, found, "a JSON document", advice) from error
+    except UnicodeEncodeError as error:
+        found = f"half of a surrogate pair, {error.object[error.start : error.end]!a}"
+        advice = "write the whole character"
+        raise DocumentError("NOT_JSON", where, found, "Unicode text", advice) from error
     except DocumentError:
         raise
     except (RecursionError, ValueError) as error:
@@ -64,6 +69,7 @@ def decode(text: str, where: str) -> Any:
         raise DocumentError(
             "NOT_JSON", where, found, "a JSON document", "name another file"
         ) from error
+    return value
 
 
 def read(kind: DocumentKind, text: str, where: str) -> Any:
