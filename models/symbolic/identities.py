@@ -88,6 +88,8 @@ def prove_identity(
     began = time.perf_counter()
     prover = _Prover(identity, claims, book, seconds)
     failed = [name for name, query in prover.queries() if not prover.is_valid(query)]
+    if not prover.has_case():
+        failed.append("that anything is as it supposes")
     for name, _ in identity.uses:
         used = prove_identity(claims.by_name[name], claims, book, seconds=seconds)
         if used.verdict != HOLDS:
@@ -155,10 +157,10 @@ class _Prover:
         place = self.identity.takes.index(_known(self.identity.over))
         values = self._values()
         number = values[place]
-        start = [*values[:place], self.identity.start, *values[place + 1 :]]
+        start = [*values[:place], self.identity.takes[place].least, *values[place + 1 :]]
         after = [*values[:place], number + 1, *values[place + 1 :]]
         yield "the first number", Query(self._given(start), self._invariant(start))
-        given = (*self._given(values), *self._given(after), number >= self.identity.start)
+        given = (*self._given(values), *self._given(after))
         yield (
             "one number more",
             Query((*given, self._invariant(values)), self._invariant(after)),
@@ -224,6 +226,11 @@ class _Prover:
 
         return answer, value
 
+    def has_case(self) -> bool:
+        """Whether some values, and a list that is not empty, are as the identity supposes."""
+        *_, (values, given) = self._small()
+        return bool(self._check(Query((*self._given(values), *given), False))[0] == z3.sat)
+
     def counterexample(self) -> Case | None:
         """Values that break the claim, confirmed by running it on them."""
         for values, given in self._small():
@@ -241,7 +248,8 @@ class _Prover:
         values = self._values()
         if self.identity.over is not None:
             place = self.identity.takes.index(_known(self.identity.over))
-            for number in range(self.identity.start, self.identity.start + LONGEST + 1):
+            least = self.identity.takes[place].least
+            for number in range(least, least + LONGEST + 1):
                 yield [*values[:place], number, *values[place + 1 :]], ()
             return
         for length in range(LONGEST + 1 if self.identity.has_columns else 1):
@@ -267,7 +275,7 @@ class _Prover:
         )
         if self.identity.each is not None and self.identity.has_columns:
             legal = legal and all(self.identity.each(*row) for row in self._rows(numbers))
-        return legal and not self._claim(numbers)
+        return bool(legal and not self._claim(numbers))
 
     def _rows(self, numbers: list[Any]) -> Iterable[list[Any]]:
         columns = [place for place, each in enumerate(self.identity.takes) if each.column]

@@ -210,6 +210,7 @@ def instantaneous_bytes(physical: N, workspace: N) -> N:
 def query_group(query_heads: N, kv_heads: N) -> N:
     """Query heads that read one K/V head."""
     found: Any = ratio(query_heads, kv_heads)
-    whole: Any = found.numerator if isinstance(found, Fraction) else found
+    is_whole = isinstance(found, Fraction) and found.denominator == 1
+    whole: Any = found.numerator if is_whole else found
     group: N = whole
     return group

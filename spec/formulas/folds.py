@@ -217,8 +217,9 @@ class Quotient:
     def __hash__(self) -> int:
         return id(self)
 
-    def __mul__(self, factor: int) -> Quotient:
-        return Quotient(self.over * factor, self.under)
+    def __mul__(self, other: object) -> Quotient:
+        other = _quotient(other)
+        return Quotient(self.over * other.over, self.under * other.under)
 
     def __repr__(self) -> str:
         from kvspec.spec.language.show import show_expr

@@ -125,6 +125,12 @@ class Expr:
     def __or__(self, other: Expr) -> Expr:
         return _connective("or", self, other)
 
+    def __rand__(self, other: bool) -> Expr:
+        return _connective("and", other, self)
+
+    def __ror__(self, other: bool) -> Expr:
+        return _connective("or", other, self)
+
     def __invert__(self) -> Expr:
         return Op(BOOL, "not", (boolean(self, "~"),))
 
@@ -308,7 +314,7 @@ def _arithmetic(op: str, left: Expr | int, right: Expr | int) -> Expr:
     return Op(INTEGER, op, args)
 
 
-def _connective(op: str, left: Expr, right: Expr) -> Expr:
+def _connective(op: str, left: Expr | bool, right: Expr | bool) -> Expr:
     args: list[Expr] = []
     for side in (boolean(left, f"each side of {op}"), boolean(right, f"each side of {op}")):
         args.extend(side.args if isinstance(side, Op) and side.op == op else (side,))
