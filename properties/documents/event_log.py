@@ -23,46 +23,29 @@ from kvspec.spec.documents.log import (
     BOUNDED_LABELS,
     COMPLETENESS,
     METRIC_KINDS,
-    PINNED,
-    RELATIONS,
-    SCHEMA_VERSION,
     EventLog,
     HandleEnd,
 )
+from kvspec.spec.documents.log_header import HEADER_RULES, HeaderCheck
 
 event_log = DocumentKind(
     "event-log", EventLog, "What happened to requests and their cache, event by event."
 )
 
 
-@event_log.contract("SCHEMA_VERSION", "the events are of the version of the table that is known")
-def schema_version(log: EventLog) -> Iterator[Finding]:
-    """Another version may have other types of event."""
-    yield from differs("/header/schema_version", SCHEMA_VERSION, log.header.schema_version)
+def _header(check: HeaderCheck) -> Callable[[EventLog], Iterator[Finding]]:
+    return lambda log: check(log.header)
 
 
-@event_log.contract("PRODUCER_REVISION", "the revision of the producer is known")
-def producer_revision(log: EventLog) -> Iterator[Finding]:
-    """Without it, nobody can tell which code told the events."""
-    found = log.header.producer_revision
-    yield from requires(found.strip(), "/header/producer_revision", "a revision", found)
+for _rule, (_meaning, _check) in HEADER_RULES.items():
+    event_log.contract(_rule, _meaning)(_header(_check))
 
 
-@event_log.contract(
-    "SOURCE_PIN", "the runtime to whose source events are mapped is a pinned release"
-)
-def source_pin(log: EventLog) -> Iterator[Finding]:
-    """A mapping speaks of the source that was read, not of any release."""
+@event_log.contract("SOURCE_MISSING", "a log on file is mapped to a pinned release")
+def source_missing(log: EventLog) -> Iterator[Finding]:
+    """A log of lines may come from a producer that maps no foreign runtime."""
     source = log.header.source
-    if source is None:
-        yield Finding("/header/source", "a pinned release", None)
-        return
-    release, commit = PINNED.get(source.runtime, ("", ""))
-    known = source.runtime in PINNED
-    yield from requires(known, "/header/source/runtime", " or ".join(PINNED), source.runtime)
-    if known:
-        yield from differs("/header/source/release", release, source.release)
-        yield from differs("/header/source/commit", commit, source.commit)
+    yield from requires(source is not None, "/header/source", "a pinned release", source)
 
 
 @event_log.contract("CACHE_ABI", "the digest in the header is that of the cache ABI")
@@ -79,15 +62,6 @@ def token_bytes(log: EventLog) -> Iterator[Finding]:
     yield from differs("/header/conversion/token_bytes", coefficient(log.cache_abi), found)
 
 
-@event_log.contract("CONVERSION", "how planes compare is one of the relations that are known")
-def conversion(log: EventLog) -> Iterator[Finding]:
-    """Without a model, planes are not compared."""
-    model, expected = log.header.conversion, " or ".join(RELATIONS)
-    for name in ("used_slots", "resident_bytes"):
-        found = getattr(model, name)
-        yield from requires(found in RELATIONS, f"/header/conversion/{name}", expected, found)
-
-
 @event_log.contract(
     "INCOMPLETE", "the log has every event: a sample proves nothing of what it lacks"
 )
@@ -96,39 +70,25 @@ def incomplete(log: EventLog) -> Iterator[Finding]:
     yield from differs("/header/completeness", COMPLETENESS[0], log.header.completeness)
 
 
-@event_log.contract("METRIC_CARDINALITY", "labels of a metric have few values: no id is among them")
-def metric_cardinality(log: EventLog) -> Iterator[Finding]:
-    """Every value of a label is a time series; ids belong into events and traces."""
-    for n, family in enumerate(log.header.metric_families):
-        for m, label in enumerate(family.labels):
-            path, expected = f"/header/metric_families/{n}/labels/{m}", " or ".join(BOUNDED_LABELS)
-            yield from requires(label in BOUNDED_LABELS, path, expected, label)
-
-
 @event_log.contract(
-    "METRIC_FAMILY", "a family is a counter of outcomes or of attempts, with its labels"
+    "METRIC_FAMILY", "families count outcomes or attempts, in order, with all labels"
 )
 def metric_family(log: EventLog) -> Iterator[Finding]:
-    """`_outcomes_total` has the label outcome and all its values, `_attempts_total` has neither."""
-    for n, family in enumerate(log.header.metric_families):
+    """Those of outcomes have the label outcome and all its values, those of attempts have neither."""
+    families = log.header.metric_families
+    names = [family.name for family in families]
+    yield from differs("/header/metric_families", sorted(set(names)) or ["some"], names)
+    for n, family in enumerate(families):
         path = f"/header/metric_families/{n}"
         yield from differs(f"{path}/kind", METRIC_KINDS[0], family.kind)
         by_outcome = family.name.endswith("_outcomes_total")
+        is_counter = by_outcome or family.name.endswith("_attempts_total")
+        expected = "_outcomes_total or _attempts_total at its end"
+        yield from requires(is_counter, f"{path}/name", expected, family.name)
         labels = BOUNDED_LABELS if by_outcome else BOUNDED_LABELS[:-1]
         yield from differs(f"{path}/labels", labels, family.labels)
         outcomes = OUTCOMES if by_outcome else ()
         yield from differs(f"{path}/outcomes", outcomes, family.outcomes)
-
-
-@event_log.contract(
-    "METRIC_DENOMINATOR", "beside each counter of outcomes stands that of the attempts"
-)
-def metric_denominator(log: EventLog) -> Iterator[Finding]:
-    """Failures without attempts give no ratio."""
-    names = [family.name for family in log.header.metric_families]
-    subjects = sorted({name.rsplit("_", 2)[0] for name in names})
-    pairs = [f"{name}_{what}_total" for name in subjects for what in ("attempts", "outcomes")]
-    yield from differs("/header/metric_families", pairs or ["some"], names)
 
 
 @lru_cache(maxsize=8)
