@@ -38,6 +38,6 @@ ONE = instance(
     {Handle: 1, Layer: 2, Request: 1, Length: 4},
     constants={longest: 3},
     limits=cache.LIMITS,
-    expected=Counts(90, 152, 22, 0, 90),
+    expected=Counts(180, 304, 22, 0, 90),
     doc="one row of a batch, two layers",
 )

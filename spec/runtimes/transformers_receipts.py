@@ -113,7 +113,7 @@ ONE = instance(
     {Handle: 1, Layer: 2, Request: 2, Length: 4, Version: 5, Generation: 2},
     constants={longest: 3},
     limits=LIMITS,
-    expected=Counts(307, 440, 21, 5, 159),
+    expected=Counts(614, 880, 21, 10, 159),
     doc="one row of a batch, two layers",
 )
 
@@ -123,6 +123,6 @@ BEAMS = instance(
     {Handle: 2, Layer: 2, Request: 1, Length: 3, Version: 3, Generation: 1},
     constants={longest: 2},
     limits=LIMITS,
-    expected=Counts(1_535, 3_756, 19, 9, 786),
+    expected=Counts(3_070, 7_512, 19, 18, 786),
     doc="two beams, two layers",
 )
