@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import attrs
 
-from kvspec.properties.audit.rules import RULES
 from kvspec.spec.documents.event import Event
 
 
@@ -23,7 +22,8 @@ class Problem(NamedTuple):
 class Finding:
     """A rule that an event breaks.
 
-    line: where the event stands in the log, from 1. verdict: `violated`, or `unknown` where the audit
+    line: where the event stands in the log. event_type: that of the event, or `header` or `closing`.
+    verdict: `violated`, or `unknown` where the audit
     or a loss stands in the way of a proof. note: why it is unknown.
     """
 
@@ -38,11 +38,17 @@ class Finding:
     verdict: str
     note: str = ""
 
+    @property
+    def subject(self) -> str:
+        """What the finding is about: an event, the header or the closing."""
+        if not self.event_id:
+            return f"{self.event_type} of {self.target}"
+        return f"{self.event_type} {self.event_id} of {self.target}"
+
     def __str__(self) -> str:
-        rule = RULES[self.code]
-        told = f"line {self.line}, {self.event_type or 'event'} {self.event_id} of {self.target}: "
-        told += f"{self.code} at {self.field}: expected {self.expected}, found {self.found}"
-        return f"{told}: {rule.advice}" + (f" ({self.note})" if self.note else "")
+        told = f"line {self.line}, {self.subject}: {self.code} at {self.field}: "
+        told += f"expected {self.expected}, found {self.found}"
+        return told + (f" ({self.note})" if self.note else "")
 
 
 def finding(line: int, event: Event, problem: Problem, verdict: str, note: str) -> Finding:

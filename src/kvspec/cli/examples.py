@@ -79,6 +79,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec ledger trajectory.json", "every ledger of every event"),
         ("kvspec ledger - --json", "from standard input, for a program"),
     ),
+    "audit": (
+        ("kvspec audit run.jsonl", "a log of lines against the specification"),
+        ("kvspec audit - --json", "from standard input, for a program"),
+        ("kvspec audit run.jsonl --max-findings 5 --sarif run.sarif", "for CI"),
+    ),
     "bench": (
         ("kvspec bench", "9.9 million states, ours and Spin's"),
         ("kvspec bench 2,2,2,3,2", "a smaller row"),

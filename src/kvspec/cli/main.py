@@ -12,6 +12,7 @@ from typing import Any
 from cyclopts import App, CycloptsError
 
 import kvspec
+from kvspec.cli.audit import audit
 from kvspec.cli.bench import bench
 from kvspec.cli.check import check
 from kvspec.cli.errors import UsageError, from_cyclopts, from_exception, internal
@@ -49,6 +50,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "check": check,
     "manifest": manifest,
     "ledger": ledger,
+    "audit": audit,
     "bench": bench,
 }
 
