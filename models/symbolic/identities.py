@@ -200,7 +200,7 @@ class _Prover:
 
     def is_valid(self, query: Query) -> bool:
         """Whether Z3 shows that the claim follows."""
-        return self._check(query)[0] == z3.unsat
+        return bool(self._check(query)[0] == z3.unsat)
 
     def _check(self, query: Query) -> tuple[Any, Callable[[Symbol], Any]]:
         """Whether what is given and the claim's opposite can hold together, and values if so."""

@@ -159,7 +159,7 @@ def larger(one: Any, other: Any) -> Any:
 
 def summation(start: int, stop: N, term: Callable[[N], N], index: str) -> N:
     """The sum of `term` from `start` up to and not including `stop`, which is no less."""
-    given: Any = stop
+    given: Any = stop.value if isinstance(stop, Const) else stop
     function: Callable[[Any], Any] = term
     if isinstance(given, Unit):
         found: Any = function(given)
