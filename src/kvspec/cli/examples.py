@@ -58,6 +58,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec export core TINY --to tla --out core.tla", "with core.cfg, for TLC"),
         ("kvspec export peer --to smtlib --out peer-smtlib", "for any solver"),
     ),
+    "pins": (
+        ("kvspec pins ./unpacked", "are these the releases that are meant?"),
+        ("kvspec pins ./unpacked --json", "for a program"),
+    ),
     "report": (
         ("kvspec report", "diagrams and a picture, as Markdown"),
         ("kvspec report --readme README.md --check", "are its parts current?"),

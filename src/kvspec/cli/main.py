@@ -23,6 +23,7 @@ from kvspec.cli.interrupts import ended_by_interrupts
 from kvspec.cli.ledger import ledger
 from kvspec.cli.manifest import manifest
 from kvspec.cli.mutants import mutants
+from kvspec.cli.pins import pins
 from kvspec.cli.prove import prove
 from kvspec.cli.record import record
 from kvspec.cli.replay import replay
@@ -46,6 +47,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "record": record,
     "show": show,
     "export": export,
+    "pins": pins,
     "report": report,
     "check": check,
     "manifest": manifest,
