@@ -26,7 +26,17 @@ from kvspec.properties.documents import find_kind, kinds
 LEAST = {"byte-trajectory": 20, "closure": 35, "layer-trace": 12, "manifest": 18, "saved-work": 17}
 """How many negative cases the reference text asks for."""
 
+QUICK = {"layer-trace", "manifest", "saved-work"}
+"""The kinds of which every change can be tried within a few seconds; of the others, the slow tests do."""
+
 each_kind = pytest.mark.parametrize("name", kinds_with_cases())
+each_kind_by_speed = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow])
+        for name in kinds_with_cases()
+    ],
+)
 
 
 @cache
@@ -86,7 +96,7 @@ def covers(pattern, path):
     return len(pattern.split("/")) <= len(path.split("/")) and all(p in ("*", s) for p, s in pairs)
 
 
-@each_kind
+@each_kind_by_speed
 def test_any_systematic_change_is_caught_or_free(name):
     """Each field removed, each item doubled or swapped, each value replaced: caught, or free."""
     kind = find_kind(name)
