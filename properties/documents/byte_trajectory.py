@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from kvspec.models.concrete import Refusal
-from kvspec.properties.documents.runs import Run, core_run
+from kvspec.properties.documents.runs import Positions, core_run
 from kvspec.spec.documents.byte_ledger import Ledger
 from kvspec.spec.documents.byte_trajectory import (
     ByteEvent,
@@ -54,32 +54,49 @@ class Replay:
 @lru_cache(maxsize=4)  # each contract asks anew
 def replay(t: ByteTrajectory) -> Replay:
     """Take the events to the specification, up to the first that it refuses."""
-    runs = {request.name: _run(t, request) for request in t.requests}
+    runs = {request.name: _Life(t, request) for request in t.requests}
     committed: list[tuple[int | None, ...]] = []
     for n, event in enumerate(t.events):
-        refusal = _take(runs[event.request], event)
+        refusal = runs[event.request].take(event)
         if refusal:
             return Replay(tuple(committed), (n, refusal))
-        committed.append(tuple(run.committed(0) for run in runs.values()))
+        committed.append(tuple(life.committed() for life in runs.values()))
     return Replay(tuple(committed), None)
 
 
-def _run(t: ByteTrajectory, request: Request) -> Run:
-    """A run for one request; rows that nobody asks for need no room in it."""
-    asked = [e.rows for e in t.events if e.request == request.name and e.rows is not None]
-    last = max((rows.start + rows.count for rows in asked), default=1)
-    longest = max(1, min(request.reserved_tokens, last))
-    return core_run(
-        handles=1, longest=longest, appends=len(asked), layers=t.cache_abi.cache_schema.layers
-    )
+class _Life:
+    """The run of one request."""
 
+    def __init__(self, t: ByteTrajectory, request: Request) -> None:
+        asked = [e.rows for e in t.events if e.request == request.name and e.rows is not None]
+        ends = [rows.start + rows.count for rows in asked]
+        # Rows for which nobody asks need no room.
+        longest = min(request.reserved_tokens, max(ends, default=1))
+        named = [*(rows.start for rows in asked), *ends, longest, request.reserved_tokens]
+        self.positions = Positions(named)
+        self.run = core_run(
+            handles=1,
+            longest=max(1, self.positions.short(longest)),
+            appends=len(asked),
+            layers=t.cache_abi.cache_schema.layers,
+        )
 
-def _take(run: Run, event: ByteEvent) -> Refusal | None:
-    if event.operation == "arrive":
-        return run.step("allocate", h=0, b=0, a=0)
-    if event.rows is not None:
-        return run.append(0, event.rows.start, event.rows.count)
-    return run.step(event.operation, h=0)
+    def take(self, event: ByteEvent) -> Refusal | None:
+        """Take an event of the request, or tell why the specification refuses it."""
+        if event.operation == "arrive":
+            return self.run.step("allocate", h=0, b=0, a=0)
+        if event.rows is None:
+            return self.run.step(event.operation, h=0)
+        start = self.positions.short(event.rows.start)
+        end = self.positions.short(event.rows.start + event.rows.count)
+        refusal = self.run.append(0, start, end - start)
+        if refusal and self.positions.are_shorter:
+            return attrs.evolve(refusal, found=f"{event.rows} after {self.committed()} rows")
+        return refusal
+
+    def committed(self) -> int | None:
+        """Rows of the request, as the document counts them."""
+        return self.positions.true(self.run.committed(0))
 
 
 def _refused_with(code: str) -> Callable[[ByteTrajectory], Iterator[Finding]]:

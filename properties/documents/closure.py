@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from kvspec.models.concrete import Refusal
 from kvspec.properties.documents.evidence import codes_of, file_sha256
-from kvspec.properties.documents.runs import Run, core_run, serving_run
+from kvspec.properties.documents.runs import Positions, Run, core_run, serving_run
 from kvspec.spec.documents.closure import (
     Closure,
     RejectedSuffix,
@@ -116,18 +116,24 @@ def nobody_owns_the_prefix_at_the_end(c: Closure) -> Iterator[Finding]:
 @lru_cache(maxsize=4)
 def replay_drafts(s: RejectedSuffix) -> Refusal | tuple[int | None, int | None]:
     """Committed rows after the verdict on the drafts, and after the append of the correction."""
-    run = serving_run(longest=s.base + len(s.drafts), appends=3)
-    drafts = len(s.drafts)
+    verified, drafted, place = (
+        s.base + s.accepted,
+        s.base + len(s.drafts),
+        s.correction_row.position,
+    )
+    at = Positions([s.base, verified, verified + 1, drafted, drafted + 1, place, place + 1])
+    base, end = at.short(s.base), at.short(drafted)
+    run = serving_run(longest=at.short(drafted + 1), appends=3)
     refused = (
-        run.step("allocate", h=0, b=0, a=0, p=s.base)
-        or run.append(0, 0, s.base, d=0)
-        or run.stage(0, s.base, drafts, d=drafts)
-        or run.step("verify", x=0, a=s.accepted)
+        run.step("allocate", h=0, b=0, a=0, p=base)
+        or run.append(0, 0, base, d=0)
+        or run.stage(0, base, end - base, d=end - base)
+        or run.step("verify", x=0, a=at.short(verified) - base)
         or run.publish()
     )
-    verified = run.committed(0)
-    refused = refused or run.step("emit", h=0) or run.append(0, s.correction_row.position, 1, d=0)
-    return refused or (verified, run.committed(0))
+    after = at.true(run.committed(0))
+    refused = refused or run.step("emit", h=0) or run.append(0, at.short(place), 1, d=0)
+    return refused or (after, at.true(run.committed(0)))
 
 
 @closure.contract("CORRECTION", "the correction's own append is what the specification accepts")
@@ -137,7 +143,8 @@ def correction_is_appended_where_rows_end(c: Closure) -> Iterator[Finding]:
     found = replay_drafts(s)
     place = "/rejected_suffix/correction_row/position"
     if isinstance(found, Refusal):
-        yield Finding(place, found.expected, f"{s.correction_row.position} ({found.found})")
+        refused = f"{s.correction_row.position}, refused with {found.code}"
+        yield Finding(place, s.committed_after_verification, refused)
     else:
         told = (s.committed_after_verification, s.committed_after_repair)
         yield from differs("/rejected_suffix", found, told)

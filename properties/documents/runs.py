@@ -2,10 +2,13 @@
 
 A document tells publications; the steps before one (begin, the staging of K and V of each layer and row,
 prepare) are hidden in it, and are taken here. Layers are all staged alike, so a run has two at most, the
-fewest among which one can lag behind; that more change nothing is what `kvspec prove` shows.
+fewest among which one can lag behind; that more change nothing is what `kvspec prove` shows. Between two
+positions that a document names all rows are alike, so that long stretches are shortened (`Positions`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from kvspec.models.concrete import Event, Machine, Refusal
 from kvspec.models.concrete.evaluate import Bound
@@ -14,6 +17,36 @@ from kvspec.spec import core, serving
 from kvspec.spec.language import Instance
 
 _LAYERS = 2
+_STRETCH = 256
+
+
+class Positions:
+    """Positions of a document, and shorter ones for a run, in the same order.
+
+    named: all that the document speaks of. The specification compares positions and takes steps of one
+    row, so what it says of the shorter ones it says of these. Up to 256 rows in a stretch are kept.
+    """
+
+    def __init__(self, named: Iterable[int]) -> None:
+        before, self._short = 0, {0: 0}
+        for position in sorted({each for each in named if each > 0}):
+            stretch = min(position - before, _STRETCH)
+            self._short[position] = self._short[before] + stretch
+            before = position
+        self._true = {short: true for true, short in self._short.items()}
+
+    @property
+    def are_shorter(self) -> bool:
+        """Whether any position of the run differs from the document's."""
+        return any(true != short for true, short in self._short.items())
+
+    def short(self, position: int) -> int:
+        """The position in the run; those below 0, which are always wrong, are kept."""
+        return self._short.get(position, position)
+
+    def true(self, short: int | None) -> int | None:
+        """The position in the document."""
+        return None if short is None else self._true[short]
 
 
 class Run:

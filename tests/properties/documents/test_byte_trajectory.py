@@ -115,3 +115,19 @@ def test_a_refusal_tells_the_event(place, rows, code):
     at, refusal = replay(attrs.evolve(FIXTURE, events=tuple(events))).refused
     assert (at, refusal.code) == (place, code)
     assert refusal.found
+
+
+def test_a_million_rows_are_replayed_at_once():
+    """Long stretches are shortened, and the rows told are still the document's."""
+    million = 1_000_000
+    long = replaced(DATA, "/requests/0/reserved_tokens", million + 1)
+    t = convert(KIND, long, "long")
+    rows = {1: Rows(0, million), 4: Rows(million, 1)}
+    events = [attrs.evolve(event, rows=rows.get(n, event.rows)) for n, event in enumerate(t.events)]
+    found = replay(attrs.evolve(t, events=tuple(events)))
+    assert found.refused is None
+    assert [each[0] for each in found.committed[:6]] == [0, *[million] * 3, *[million + 1] * 2]
+    events[4] = attrs.evolve(events[4], rows=Rows(million + 1, 1))
+    at, refusal = replay(attrs.evolve(t, events=tuple(events))).refused
+    assert (at, refusal.code) == (4, "POSITION_MISMATCH")
+    assert f"after {million} rows" in refusal.found

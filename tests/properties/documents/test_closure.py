@@ -164,3 +164,11 @@ def test_other_files_have_no_case(file, text, tmp_path, monkeypatch):
     (tmp_path / file).parent.mkdir()
     (tmp_path / file).write_text(text, encoding="utf-8")
     assert codes_of(file) == {}
+
+
+def test_a_long_base_is_no_matter():
+    """A million rows before the drafts give the same, a million further on."""
+    suffix = attrs.evolve(
+        CLOSURE.rejected_suffix, base=1_000_000, correction_row=TokenRow(1_000_002, "c2")
+    )
+    assert replay_drafts(suffix) == (1_000_002, 1_000_003)
