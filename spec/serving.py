@@ -157,6 +157,11 @@ def eligible_work(h: Expr) -> Expr:
     return where(is_waiting_prefill(h), Work.PREFILL_ROWS_AVAILABLE, decode)
 
 
+def prompt_rows_remaining(h: Expr) -> Expr:
+    """Tokens of the prompt that have no row yet."""
+    return where(length[h] < prompt[h], prompt[h] - length[h], 0)
+
+
 def processed(h: Expr) -> Expr:
     """Generated tokens that have their rows."""
     return where(length[h] <= prompt[h], 0, length[h] - prompt[h])
@@ -177,7 +182,7 @@ VIEW_FIELDS: dict[str, Callable[[Expr], Expr]] = {
     "snapshot_version": lambda h: version[h],
     "phase": service_phase,
     "eligible_work": eligible_work,
-    "prompt_rows_remaining": lambda h: where(length[h] < prompt[h], prompt[h] - length[h], 0),
+    "prompt_rows_remaining": prompt_rows_remaining,
     "emitted_output_tokens": lambda h: emitted[h],
     "processed_generated_tokens": processed,
     "committed_tokens": committed,

@@ -50,7 +50,20 @@ class Texts:
         """Declarations and assertions, one text each."""
         solver = z3.Solver(ctx=self.world.domain.context)
         solver.add(terms)
-        return re.split(r"\n(?=\()", solver.sexpr().strip())
+        return balanced(re.split(r"\n(?=\()", solver.sexpr().strip()))
+
+
+def balanced(lines: Iterable[str]) -> list[str]:
+    """Whole commands: a line that opens more brackets than it closes goes on in the next one."""
+    whole: list[str] = []
+    depth = 0
+    for line in lines:
+        if depth:
+            whole[-1] += f"\n{line}"
+        else:
+            whole.append(line)
+        depth += line.count("(") - line.count(")")
+    return whole
 
 
 def file_name(name: str) -> str:

@@ -1,6 +1,7 @@
 """The manifest of a request and its cache: what must hold between its parts.
 
-The record is in `manifest_record`, its four identities in `manifest_digests`. Contracts go from single
+The record is in `manifest_record`, its four identities in `manifest_digests`, what else follows from other
+fields in `manifest_derived`. Contracts go from single
 fields to relations between lengths, to the ledger, to the digests: a field that is wrong by itself is
 told as such, one that is merely not the one that was hashed is told by the digest.
 """
@@ -12,8 +13,9 @@ from typing import Final
 
 from kvspec.spec.documents import manifest_digests as identities
 from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, requires
-from kvspec.spec.documents.manifest_record import Interval, Ledger, Manifest, Shard
-from kvspec.spec.formulas import committed_bytes, logical_tokens, reserved_bytes, token_bytes
+from kvspec.spec.documents.manifest_derived import heads_of, ledger, visible_interval
+from kvspec.spec.documents.manifest_record import Manifest
+from kvspec.spec.formulas import logical_tokens
 
 PHASES: Final = ("DECODE_READY", "FINISHED", "CANCELLED", "RELEASED")
 AXES: Final = ("batch", "kv_head", "position", "channel")
@@ -148,12 +150,6 @@ def shard(m: Manifest) -> Iterator[Finding]:
     yield from differs(f"{path}/first_head", held.begin, one.first_head)
     yield from differs(f"{path}/end_head", held.end, one.end_head)
     yield from differs("/cache_schema/kv_heads", held.end - held.begin, m.cache_schema.kv_heads)
-
-
-def heads_of(shard: Shard) -> Interval:
-    """The K/V heads that a rank holds, of those of the model."""
-    first = shard.rank * shard.model_kv_heads // shard.ranks
-    return Interval(first, first + max(1, shard.model_kv_heads // shard.ranks))
 
 
 @MANIFEST.contract("ROPE", "rotation takes an even number of channels, at most those of a head")
@@ -295,15 +291,6 @@ def visible_positions(m: Manifest) -> Iterator[Finding]:
     yield from differs("/state_snapshot/visible/end", expected.end, found.end)
 
 
-def visible_interval(m: Manifest) -> Interval:
-    """The committed positions that a query at the next cache position sees."""
-    end = m.state_snapshot.next_cache_position
-    if m.state_snapshot.phase == "RELEASED":
-        return Interval(end, end)
-    window, first = m.position_contract.window, m.position_contract.origin
-    return Interval(first if window is None else min(end, max(first, end - window + 1)), end)
-
-
 @MANIFEST.contract("RESERVED_BELOW_COMMIT", "at least the committed rows have slots")
 def reserved_below_commit(m: Manifest) -> Iterator[Finding]:
     """Reserved capacity covers the committed length."""
@@ -333,19 +320,6 @@ def reclaimable_above_resident(m: Manifest) -> Iterator[Finding]:
         good = one.reclaimable_bytes <= one.resident_bytes
         path = f"/state_snapshot/tiers/{n}/reclaimable_bytes"
         yield from requires(good, path, f"at most {one.resident_bytes}", one.reclaimable_bytes)
-
-
-def ledger(m: Manifest) -> Ledger:
-    """The bytes that follow from schema and snapshot."""
-    schema, state = m.cache_schema, m.state_snapshot
-    each = token_bytes(
-        schema.layers, schema.kv_heads, schema.head_width, schema.key_bytes, schema.value_bytes
-    )
-    return Ledger(
-        token_bytes=each,
-        committed_bytes=committed_bytes(state.committed_length, each),
-        reserved_bytes=reserved_bytes(state.reserved_tokens, each),
-    )
 
 
 @MANIFEST.contract("TOKEN_BYTES", "bytes a token are those of the schema")

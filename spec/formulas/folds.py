@@ -159,7 +159,8 @@ def larger(one: Any, other: Any) -> Any:
 
 def summation(start: int, stop: N, term: Callable[[N], N], index: str) -> N:
     """The sum of `term` from `start` up to and not including `stop`, which is no less."""
-    given: Any = stop.value if isinstance(stop, Const) else stop
+    given: Any = stop
+    given = given.value if isinstance(given, Const) else given
     function: Callable[[Any], Any] = term
     if isinstance(given, Unit):
         found: Any = function(given)

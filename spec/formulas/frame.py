@@ -88,7 +88,7 @@ def unknown(quantity: Quantity) -> Any:
 
 def _shown(found: Any) -> str:
     if isinstance(found, tuple):
-        return f"({', '.join(map(_shown, found))})"
+        return ", ".join(map(_shown, found))
     return repr(found)
 
 

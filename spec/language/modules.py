@@ -254,7 +254,8 @@ class System:
     def own(self, action: Action) -> Action | None:
         """The action as this system has it: itself, or with what modules add to it; None if it has not."""
         found = self.actions.get(action.name)
-        return found if found is not None and action in (found, found.extends) else None
+        same = found is not None and (found.extends or found) is (action.extends or action)
+        return found if same else None
 
     def action(self, name: str) -> Action:
         """The action of that name, or an error that lists what exists."""

@@ -94,17 +94,17 @@ def _show_op(expr: Op, outer: int) -> str:
             )
         return _bracket(f"not {show_expr(inner, 5)}", 4, outer)
     level = _LOOSE[expr.op]
-    tight = expr.op in ("implies", "sub", "eq", "lt", "le")
+    tight = expr.op in ("implies", "eq", "lt", "le")
     parts = [
-        show_expr(arg, level + (tight or (place > 0 and level == 7 and _is_quotient(arg))))
+        show_expr(arg, level + (tight or (place > 0 and _binds(expr.op, arg))))
         for place, arg in enumerate(args)
     ]
     return _bracket(f" {_SIGN[expr.op]} ".join(parts), level, outer)
 
 
-def _is_quotient(expr: Expr) -> bool:
-    """Whether brackets are needed behind a `*`: what is rounded down is not the whole product."""
-    return isinstance(expr, Op) and expr.op == "div"
+def _binds(op: str, right: Expr) -> bool:
+    """Whether brackets are needed on the right: a - (b + c), and a * (b // c), which is rounded apart."""
+    return op in ("sub", "div") or (op == "mul" and isinstance(right, Op) and right.op == "div")
 
 
 def _bracket(text: str, level: int, outer: int) -> str:

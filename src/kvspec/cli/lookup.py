@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from typing import TYPE_CHECKING
 
 from kvspec.cli.errors import unknown
@@ -46,4 +48,8 @@ def refinements_of(system: KnownSystem) -> list[Refinement]:
     from kvspec.spec.language.refinement import Refinement
 
     values = [*vars(refinements).values(), *vars(runtime_refinements).values()]
-    return [r for r in values if isinstance(r, Refinement) and r.concrete is system.system]
+    beside = f"kvspec.properties.{system.module.rsplit('.', 1)[-1]}"
+    if importlib.util.find_spec(beside) is not None:
+        values += vars(importlib.import_module(beside)).values()
+    found = {r.name: r for r in values if isinstance(r, Refinement) and r.concrete is system.system}
+    return list(found.values())

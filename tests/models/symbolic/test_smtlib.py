@@ -7,7 +7,7 @@ import pytest
 import z3
 
 from kvspec.models.symbolic import export_obligations, second_opinion
-from kvspec.models.symbolic.smtlib import Opinion, SecondOpinion
+from kvspec.models.symbolic.smtlib import Opinion, SecondOpinion, balanced
 from kvspec.spec.examples import peer
 
 
@@ -77,3 +77,14 @@ def test_an_empty_directory_is_an_error(tmp_path: Path) -> None:
     """A second opinion of nothing is no opinion."""
     with pytest.raises(FileNotFoundError, match="export the obligations first"):
         second_opinion(tmp_path)
+
+
+def test_a_command_of_several_lines_is_kept_whole():
+    """Two assertions that begin alike are two commands, also where a line of them begins a let (C2)."""
+    first = ["(assert (let ((a (+ x 1)))", "(let ((b a))", "  (< b 3))))"]
+    second = ["(assert (let ((a (+ x 1)))", "(let ((b a))", "  (< b 4))))"]
+    assert balanced([*first, "(declare-fun y () Int)", *second]) == [
+        "\n".join(first),
+        "(declare-fun y () Int)",
+        "\n".join(second),
+    ]
