@@ -6,7 +6,7 @@ core system. Left out here: other architectures, several devices.
 
 Reading order: ``config``, ``weights``, ``ops``, ``hooks``, ``decoder`` (the model); ``completion``,
 ``shapes``, ``staging``, ``layouts``, ``dynamic``, ``static``, ``kinds`` (the rows); ``calls``,
-``agreement`` (the two together); ``backend_model``, ``backend_tables``, ``backend_calls``,
+``agreement``, ``layer_trace`` (the two together); ``backend_model``, ``backend_tables``, ``backend_calls``,
 ``backend_appends``, ``backend_requests``, ``backend_batch``, ``backend_reading``, ``backend_observe``,
 ``backend_damage``, ``backend_faults``, ``backend`` (the cache under test).
 """

@@ -35,6 +35,16 @@ WIDTHS: Final = {
 }
 """Bytes of an element of each type."""
 
+BINDING: Final = (
+    "TOKEN_BYTES",
+    "LEDGER",
+    "PROMPT_DIGEST",
+    "CACHE_ABI",
+    "PREFIX_IDENTITY",
+    "SNAPSHOT_DIGEST",
+)
+"""The contracts that a document keeps once it is bound anew; all others come before them."""
+
 _HEX: Final = frozenset("0123456789abcdef")
 
 MANIFEST: Final = DocumentKind(

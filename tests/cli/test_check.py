@@ -119,6 +119,14 @@ def test_what_is_no_document_is_refused(kvspec, stdin, text, code, told):
         assert part in ran.err
 
 
+def test_a_log_of_one_event_a_line_goes_to_another_command(kvspec, stdin):
+    """JSON Lines are no document, and whoever gives them is told where they belong."""
+    stdin(b'{"document": "event-log"}\n{"event": 1}\n')
+    ran = kvspec("check", "-")
+    assert ran.code == 2
+    assert "kvspec audit" in ran.err
+
+
 def test_an_unknown_kind_lists_those_that_exist(kvspec, stdin):
     """Whoever mistypes a kind sees all of them."""
     stdin(b'{"document": "menifest"}')

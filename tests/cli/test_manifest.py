@@ -5,7 +5,8 @@ import json
 import pytest
 
 from kvspec.counterexamples.negative_cases import DOCUMENTS, load_document
-from kvspec.models.documents import replaced
+from kvspec.models.documents import changed_paths, replaced
+from kvspec.spec.documents.manifest import BINDING, MANIFEST
 
 FILE = str(DOCUMENTS / "manifest.json")
 LLAMA = ("--layers", "32", "--kv-heads", "8", "--head-width", "128")
@@ -47,6 +48,43 @@ def test_a_broken_manifest_is_told(kvspec, tmp_path):
     assert ran.code == 1
     assert "breaks LEDGER" in ran.out
     assert "visible" not in ran.out
+
+
+def test_binding(kvspec, tmp_path):
+    """A manifest changed by hand gets the ledger and the digests that it needs, and then holds."""
+    file = tmp_path / "manifest.json"
+    data = load_document("manifest")
+    for path, value in (
+        ("/artifact_identity/adapters", []),
+        ("/state_snapshot/reserved_tokens", 16),
+        ("/digests/prompt_sha256", ""),
+    ):
+        data = replaced(data, path, value)
+    file.write_text(json.dumps(data), encoding="utf-8")
+    assert kvspec("check", str(file)).code == 1
+    ran = kvspec("manifest", str(file), "--bind")
+    assert ran.code == 0
+    assert changed_paths(data, ran.json) == [
+        "/ledger/reserved_bytes",
+        *(f"/digests/{name}" for name in data["digests"]),
+    ]
+    file.write_text(ran.out, encoding="utf-8")
+    assert kvspec("check", str(file)).code == 0
+
+
+def test_binding_mends_nothing_else(kvspec, tmp_path):
+    """A manifest that breaks another contract is told, not bound."""
+    file = tmp_path / "manifest.json"
+    changed = replaced(load_document("manifest"), "/state_snapshot/committed_length", 6)
+    file.write_text(json.dumps(changed), encoding="utf-8")
+    ran = kvspec("manifest", str(file), "--bind")
+    assert ran.code == 1
+    assert "COMMIT_BEYOND_LOGICAL" in ran.out
+
+
+def test_binding_comes_last():
+    """The contracts that binding mends are the last ones, so that nothing else hides behind them."""
+    assert tuple(MANIFEST.contracts)[-len(BINDING) :] == BINDING
 
 
 def test_bytes_of_a_shape(kvspec):
@@ -106,6 +144,7 @@ def test_sizes_that_cannot_be_halved_are_not(kvspec):
         ((*LLAMA, "--query-heads", "12"), "a multiple of 8"),
         ((*LLAMA, "--tokens", "0"), "--tokens"),
         (("--layer", "2"), "did you mean '--layers'"),
+        (("--bind", *LLAMA), "a document is bound, not a shape"),
         ((FILE, FILE), "one manifest at a time"),
         (("no-such.json",), "cannot be read"),
     ],

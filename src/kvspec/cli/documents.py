@@ -52,10 +52,34 @@ def read_text(file: str) -> tuple[str, str]:
 
 def read_given(file: str) -> Given:
     """The document in a file, or in standard input for `-`, of whatever kind."""
+    from kvspec.models.documents import DocumentError
     from kvspec.properties.documents.checking import check_text
 
     text, where = read_text(file)
-    return Given(where, None if file == "-" else file, text, check_text(text, where))
+    try:
+        checked = check_text(text, where)
+    except DocumentError as error:
+        if error.code != "NOT_JSON" or not _is_lines(text):
+            raise
+        raise UsageError(
+            f"{where} is no one document",
+            "a JSON value a line",
+            "one JSON document",
+            error.where,
+            f"kvspec audit {file} takes a log of events, one a line",
+        ) from error
+    return Given(where, None if file == "-" else file, text, checked)
+
+
+def _is_lines(text: str) -> bool:
+    """Whether the first of several lines is a JSON object by itself."""
+    from kvspec.models.documents import DocumentError, decode
+
+    first, newline, rest = text.partition("\n")
+    try:
+        return bool(newline and rest.strip()) and isinstance(decode(first, "line 1"), dict)
+    except DocumentError:
+        return False
 
 
 def read_kind(file: str, kind: DocumentKind) -> Given:

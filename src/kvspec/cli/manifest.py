@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 from kvspec.cli.check import answer as check_answer
 from kvspec.cli.documents import read_given, read_kind
 from kvspec.cli.errors import UsageError, unknown
-from kvspec.cli.output import Output, deliver
+from kvspec.cli.output import Flag, Output, deliver
 from kvspec.cli.verdicts import HOLDS, Answer
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def manifest(
     value_bytes: Size = None,
     tokens: Size = None,
     query_heads: Size = None,
+    bind: Flag = False,
     output: Output = Output(),  # noqa: B008  # frozen, and how cyclopts takes a group
 ) -> int:
     """Print the identities, the six quantities and the ledger of a manifest, or the bytes of a shape.
@@ -82,6 +83,7 @@ def manifest(
         value_bytes: bytes of a value's scalar, by default 2.
         tokens: committed tokens of the request, by default 4096.
         query_heads: query heads, which no byte depends on.
+        bind: print the document with its ledger and its digests made anew, and nothing else.
         output: how the answer is told.
     """
     sizes = {
@@ -94,7 +96,12 @@ def manifest(
         "query-heads": query_heads,
     }
     given = [f"--{name}" for name, value in sizes.items() if value is not None]
-    _refuse(file, given, [f"--{name}" for name in sizes])
+    _refuse(file, given, [*(f"--{name}" for name in sizes), "--bind"])
+    if bind and given:
+        told, found = "a document is bound, not a shape", f"--bind and {given[0]}"
+        raise UsageError(told, found, "one of the two", "kvspec manifest", _DO)
+    if bind:
+        return deliver(bound_answer(_given(*file)), output)
     if given:
         return deliver(shape_answer(_shape(sizes)), output)
     return deliver(document_answer(_given(*file)), output)
@@ -178,6 +185,21 @@ def document_answer(given: Given) -> Answer:
         "ledger": plain(m.ledger),
     }
     return Answer("manifest", HOLDS, data, "\n\n".join(parts))
+
+
+def bound_answer(given: Given) -> Answer:
+    """The document as it must be, if nothing but its ledger and its digests is amiss."""
+    import json
+
+    from kvspec.models.documents import write
+    from kvspec.spec.documents.manifest import BINDING, MANIFEST
+    from kvspec.spec.documents.manifest_derived import bound
+
+    broken = given.checked.broken
+    if broken and broken.code not in BINDING:
+        return attrs.evolve(check_answer([given]), command="manifest")
+    text = write(MANIFEST, bound(given.checked.document)).rstrip()
+    return Answer("manifest", HOLDS, json.loads(text), text)
 
 
 def _made_of(m: Manifest) -> dict[str, list[str]]:

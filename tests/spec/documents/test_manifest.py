@@ -7,8 +7,9 @@ import pytest
 
 from kvspec.counterexamples.negative_cases import load_document
 from kvspec.models.documents import at, convert, replaced
-from kvspec.spec.documents.manifest import MANIFEST, heads_of, ledger, visible_interval
-from kvspec.spec.documents.manifest_digests import abi_projection, digests, prefix_projection
+from kvspec.spec.documents.manifest import MANIFEST
+from kvspec.spec.documents.manifest_derived import bound, heads_of, visible_interval
+from kvspec.spec.documents.manifest_digests import abi_projection, prefix_projection
 from kvspec.spec.documents.manifest_predicates import predicates
 from kvspec.spec.documents.manifest_record import Interval, Shard
 
@@ -18,9 +19,7 @@ def manifest(**changes):
     data = load_document("manifest")
     for path, value in changes.items():
         data = replaced(data, f"/{path.replace('__', '/')}", value)
-    made = convert(MANIFEST, data, "manifest.json")
-    made = attrs.evolve(made, ledger=ledger(made))
-    return attrs.evolve(made, digests=digests(made))
+    return bound(convert(MANIFEST, data, "manifest.json"))
 
 
 def moved(**changes):
