@@ -94,11 +94,12 @@ class Acceptor:
     def feed(self, line: int, event: Event) -> None:
         """Take the next event; line: where it stands in the log."""
         self.events += 1
-        known = self.ids.get(event.event_id)
+        ids, name = self.ids, event.event_id
+        known = ids.new.get(name) or ids.old.get(name)
         if known is not None:
             self._again(line, event, known)
             return
-        if self.ids.put(event.event_id, event):
+        if ids.put(name, event):
             for each in self.sources.values():
                 each.age()
         source = self.sources.get(event.source_instance)
@@ -110,7 +111,7 @@ class Acceptor:
         else:
             self._out_of_turn(line, event, source)
         if self.waiting:
-            for at, observation in self.waiting.pop(event.event_id, ()):
+            for at, observation in self.waiting.pop(name, ()):
                 self.parked -= 1
                 self._observe(at, observation)
 

@@ -9,18 +9,20 @@ from kvspec.spec.documents.log import Conversion
 
 def cause_problem(event: Event, cause: Event | None, *, forgot: bool) -> Problem | None:
     """What is wrong with the cause that an event names; forgot: some ids are no longer remembered."""
-    field, name = "caused_by_event_id", repr(event.caused_by_event_id)
+    field = "caused_by_event_id"
     if cause is None:
         code = "BEYOND_WINDOW" if forgot else "CAUSE_UNKNOWN"
-        return Problem(code, field, "the id of an event that came before", name)
+        expected, found = "the id of an event that came before", repr(event.caused_by_event_id)
+        return Problem(code, field, expected, found)
     kind = TYPES[event.event_type]
     if cause.event_type not in kind.causes:
         expected = " or ".join(kind.causes) or "no cause"
         return Problem("CAUSE_TYPE", field, expected, f"{cause.event_type} {cause.event_id}")
-    target = (event.request_id, event.handle_generation)
-    if target != (cause.request_id, cause.handle_generation):
+    generation = event.handle_generation
+    if event.request_id != cause.request_id or generation != cause.handle_generation:
+        expected = f"{event.request_id}, generation {generation}"
         found = f"{cause.request_id}, generation {cause.handle_generation}"
-        return Problem("CAUSE_TARGET", field, f"{target[0]}, generation {target[1]}", found)
+        return Problem("CAUSE_TARGET", field, expected, found)
     if "operation_id" in kind.carries and kind.name != "append_start":
         if event.operation_id != cause.operation_id:
             told = repr(event.operation_id), repr(cause.operation_id)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter, validators
 
 from kvspec.cli.errors import unknown
 from kvspec.cli.lookup import system_named
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 def bench(
     instance: str = "2,2,2,3,4",
     *,
+    events: Annotated[int, Parameter(validator=validators.Number(gte=1))] = 200_000,
     output: Output = Output(),  # noqa: B008  # frozen, and how cyclopts takes a group
 ) -> int:
     """Count the states of a row of the peer model with our engine and with Spin, and compare.
@@ -26,13 +29,20 @@ def bench(
     Both search breadth first and keep every state exactly; times are of the CPU, without
     compilation. Other counts than expected are `violated`. Without Spin it ends `unknown`.
 
+    `kvspec bench audit` audits a long log instead, and compares with reading its lines alone.
+
     Args:
-        instance: a row of the peer model.
+        instance: a row of the peer model, or `audit`.
+        events: how long the log is that is audited.
         output: how the answer is told.
     """
+    if instance == "audit":
+        from kvspec.cli.bench_audit import bench_audit
+
+        return deliver(bench_audit(events), output)
     subject = system_named("peer", "bench")
     if instance not in subject.instances:
-        rows, do = subject.instances, f"kvspec bench {next(iter(subject.instances))}"
+        rows, do = [*subject.instances, "audit"], f"kvspec bench {next(iter(subject.instances))}"
         raise unknown("instance of peer", instance, rows, "INSTANCE of kvspec bench", do)
     chosen = subject.instances[instance]
     with exploring(f"peer/{chosen.name}") as progress:

@@ -77,6 +77,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "manifest": (
         ("kvspec manifest", "the worked one"),
         ("kvspec manifest manifest.json --json", "for a program"),
+        ("kvspec manifest manifest.json --bind", "with new digests"),
         ("kvspec manifest --layers 2 --kv-heads 2 --head-width 4", "a shape's bytes"),
     ),
     "ledger": (
@@ -88,9 +89,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec audit - --json", "from standard input, for a program"),
         ("kvspec audit run.jsonl --max-findings 5 --sarif run.sarif", "for CI"),
     ),
+    "formulas": (
+        ("kvspec formulas", "every formula with its unit, and every symbol"),
+        ("kvspec formulas --prove", "what holds between them, for all values"),
+        ("kvspec formulas --prove --only 'doubling_*'", "some identities alone"),
+        ("kvspec formulas --json", "for a program"),
+    ),
     "bench": (
         ("kvspec bench", "9.9 million states, ours and Spin's"),
         ("kvspec bench 2,2,2,3,2", "a smaller row"),
+        ("kvspec bench audit", "events a second of kvspec audit"),
     ),
 }
 
