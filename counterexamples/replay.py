@@ -178,7 +178,7 @@ def _claims(found: Resolved) -> dict[str, Property] | None:
         known = find_system(found.trace.system)
     except UnknownNameError:
         return None
-    return known.properties().by_name if known.system is found.machine.system else None
+    return known.properties().named() if known.system is found.machine.system else None
 
 
 def _check_claim(found: Resolved) -> None:

@@ -141,14 +141,20 @@ class Properties:
 
         return add
 
+    def named(self) -> dict[str, Property]:
+        """Every claim by its name, those that are given included."""
+        return {**{claim.name: claim for claim in self.inherited()}, **self.by_name}
+
     def of_kind(self, *kinds: str) -> list[Property]:
         """The claims of these kinds, in the order of their definition."""
         return [claim for claim in self.by_name.values() if claim.kind in kinds]
 
     def __getitem__(self, name: str) -> Property:
-        if name not in self.by_name:
-            raise KeyError(f"no property {name!r}; there are {listing(self.by_name)}")
-        return self.by_name[name]
+        """The claim of that name, or the invariant or lemma that is given."""
+        known = self.named()
+        if name not in known:
+            raise KeyError(f"no property {name!r}; there are {listing(known)}")
+        return known[name]
 
     def _add(
         self,

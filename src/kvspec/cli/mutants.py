@@ -43,7 +43,7 @@ def mutants(
         only: try only mutants of this name, with * for anything; may be given again.
         instance: search on this instance, by default on every named one; may be given again.
         traces: write the shortest trace of each killed mutant to this folder, for `kvspec replay`.
-        write_library: make the library of traces of this package anew, from all mutants.
+        write_library: make the system's library of traces of this package anew, from all mutants.
         output: how the answer is told.
     """
     check_outputs(output)
@@ -76,6 +76,8 @@ def mutants(
         from kvspec.counterexamples import mutants as kept
 
         folder = Path(str(files(library.__name__)))
+        if subject.name != "core":
+            folder /= subject.name
         kept.write_library(report, subject.properties(), folder)
     return deliver(answer(subject, report), output)
 

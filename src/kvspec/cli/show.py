@@ -113,7 +113,7 @@ def _part(subject: KnownSystem, name: str, form: Format) -> Answer:
     """One action or one claim."""
     from kvspec.spec.language.show import show_action
 
-    actions, claims = subject.system.actions, subject.properties().by_name
+    actions, claims = subject.system.actions, subject.properties().named()
     if name in actions:
         if form != "text":
             return _diagrams(subject, name, form)
