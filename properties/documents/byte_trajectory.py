@@ -22,9 +22,11 @@ from kvspec.spec.documents.byte_trajectory import (
     ByteTrajectory,
     Request,
     byte_trajectory,
+    coefficient,
     computed_byte_time,
     computed_ledger,
 )
+from kvspec.spec.documents.canonical import digest
 from kvspec.spec.documents.contracts import Finding, differs, requires
 from kvspec.spec.failures import CODES
 
@@ -62,6 +64,32 @@ def replay(t: ByteTrajectory) -> Replay:
             return Replay(tuple(committed), (n, refusal))
         committed.append(tuple(life.committed() for life in runs.values()))
     return Replay(tuple(committed), None)
+
+
+def completed(t: ByteTrajectory) -> ByteTrajectory:
+    """The trajectory with all that follows from sizes and events; a ValueError if an event is refused."""
+    found = replay(t)
+    if found.refused:
+        place, refusal = found.refused
+        raise ValueError(
+            f"event {place} ({t.events[place].operation}): {refusal}: correct the events"
+        )
+    t = attrs.evolve(t, cache_abi_sha256=digest(t.cache_abi), token_bytes=coefficient(t.cache_abi))
+    events = []
+    for event, committed in zip(t.events, found.committed, strict=True):
+        counted = attrs.evolve(event, committed=committed)
+        events.append(attrs.evolve(counted, ledger=computed_ledger(t, counted)))
+    t = attrs.evolve(t, events=tuple(events))
+    return attrs.evolve(
+        t,
+        peak_physical=_peak(t, "physical"),
+        peak_instantaneous=_peak(t, "instantaneous"),
+        logical_byte_time=computed_byte_time(t),
+    )
+
+
+def _peak(t: ByteTrajectory, field: str) -> int:
+    return max((int(getattr(event.ledger, field)) for event in t.events), default=0)
 
 
 class _Life:
@@ -171,10 +199,8 @@ for _code, (_field, _meaning) in LEDGERS.items():
 @byte_trajectory.contract("PEAK", "the peaks are the largest bytes after any event")
 def peaks_are_the_largest_bytes(t: ByteTrajectory) -> Iterator[Finding]:
     """The peaks are the largest bytes after any event."""
-    physical = max(event.ledger.physical for event in t.events)
-    instantaneous = max(event.ledger.instantaneous for event in t.events)
-    yield from differs("/peak_physical", physical, t.peak_physical)
-    yield from differs("/peak_instantaneous", instantaneous, t.peak_instantaneous)
+    yield from differs("/peak_physical", _peak(t, "physical"), t.peak_physical)
+    yield from differs("/peak_instantaneous", _peak(t, "instantaneous"), t.peak_instantaneous)
 
 
 @byte_trajectory.contract("BYTE_TIME", "the area under the logical bytes follows from the events")

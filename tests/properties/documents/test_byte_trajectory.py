@@ -1,11 +1,19 @@
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kvspec.counterexamples.negative_cases import load_document
 from kvspec.models.documents import convert, replaced
 from kvspec.properties.documents import find_kind
-from kvspec.properties.documents.byte_trajectory import LEDGERS, REFUSALS, replay
-from kvspec.spec.documents.byte_trajectory import Rows, computed_byte_time, computed_ledger
+from kvspec.properties.documents.byte_trajectory import LEDGERS, REFUSALS, completed, replay
+from kvspec.spec.documents.byte_trajectory import (
+    ByteEvent,
+    Request,
+    Rows,
+    computed_byte_time,
+    computed_ledger,
+)
 from kvspec.spec.failures import CODES
 
 KIND = find_kind("byte-trajectory")
@@ -32,6 +40,56 @@ def blank():
     """The trajectory without what is computed: events and sizes alone."""
     events = tuple(attrs.evolve(event, committed=(), ledger=None) for event in FIXTURE.events)
     return attrs.evolve(FIXTURE, events=events)
+
+
+@st.composite
+def trajectories(draw):
+    """Any lives of up to three requests, interleaved, with any sizes."""
+    names = ["A", "B", "C"][: draw(st.integers(1, 3))]
+    requests, lives = [], []
+    for name in names:
+        placed = draw(st.lists(st.sampled_from(FIXTURE.tiers), min_size=1, max_size=3))
+        tiers = tuple(sorted(placed, key=FIXTURE.tiers.index))
+        prefill, decodes = draw(st.integers(1, 4)), draw(st.integers(0, 3))
+        room = prefill + decodes + draw(st.integers(0, 3))
+        requests.append(Request(name, len(tiers), tiers, room))
+        steps = [("arrive", None), ("prefill_publish", Rows(0, prefill))]
+        steps += [("decode_publish", Rows(prefill + n, 1)) for n in range(decodes)]
+        lives.append([(name, *step) for step in (*steps, ("finish", None), ("release", None))])
+    turns = draw(st.permutations([n for n, life in enumerate(lives) for _ in life]))
+    time, events = -1, []
+    for turn in turns:
+        time += draw(st.integers(1, 5))
+        name, operation, rows = lives[turn].pop(0)
+        events.append(ByteEvent(time, name, operation, rows, draw(st.integers(0, 99)), (), None))
+    return attrs.evolve(
+        FIXTURE,
+        metadata_per_copy=draw(st.integers(0, 32)),
+        requests=tuple(requests),
+        events=tuple(events),
+    )
+
+
+@given(trajectories())
+def test_any_legal_lives_are_a_trajectory(drawn):
+    """Whatever the lives and sizes, the document that follows from them keeps every contract."""
+    assert KIND.first_broken(completed(drawn)) is None
+
+
+@given(trajectories(), st.data())
+def test_a_life_without_one_of_its_events_is_refused(drawn, data):
+    """No event can be left out: the document then breaks a contract."""
+    whole = completed(drawn)
+    place = data.draw(st.integers(0, len(whole.events) - 1))
+    left = (*whole.events[:place], *whole.events[place + 1 :])
+    assert KIND.first_broken(attrs.evolve(whole, events=left)) is not None
+
+
+def test_the_fixture_follows_from_its_sizes_and_events():
+    """All else in the fixture is computed from these."""
+    assert completed(blank()) == FIXTURE
+    with pytest.raises(ValueError, match=r"event 0 .*NOT_TERMINAL"):
+        completed(attrs.evolve(FIXTURE, events=FIXTURE.events[7:]))
 
 
 def test_every_figure_of_the_text_is_computed():
