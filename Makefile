@@ -43,7 +43,8 @@ types: $(STAMP) ## Check types
 bench: $(STAMP) ## Measure speed
 	$(BIN)/python -m kvspec bench
 
-docs: $(STAMP) ## Write the generated parts of the README anew
+docs: $(STAMP) ## Write the generated parts of the README and docs/formulas.md anew
+	$(BIN)/kvspec formulas --markdown docs/formulas.md
 	$(BIN)/kvspec report --readme README.md
 
 clean: ## Remove build products and caches

@@ -90,9 +90,9 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec audit run.jsonl --max-findings 5 --sarif run.sarif", "for CI"),
     ),
     "formulas": (
-        ("kvspec formulas", "every formula with its unit, and every symbol"),
+        ("kvspec formulas", "formulas, units, symbols"),
         ("kvspec formulas --prove", "what holds between them, for all values"),
-        ("kvspec formulas --prove --only 'doubling_*'", "some identities alone"),
+        ("kvspec formulas --only 'doubling_*'", "some of that alone"),
         ("kvspec formulas --json", "for a program"),
     ),
     "bench": (

@@ -19,6 +19,7 @@ from kvspec.cli.errors import UsageError, from_cyclopts, from_exception, interna
 from kvspec.cli.examples import EXAMPLES, example_text
 from kvspec.cli.explore import explore
 from kvspec.cli.export import export
+from kvspec.cli.formulas import formulas
 from kvspec.cli.interrupts import ended_by_interrupts
 from kvspec.cli.ledger import ledger
 from kvspec.cli.manifest import manifest
@@ -53,6 +54,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "manifest": manifest,
     "ledger": ledger,
     "audit": audit,
+    "formulas": formulas,
     "bench": bench,
 }
 

@@ -129,7 +129,7 @@ COLOUR, SIZE, FLAG = T.colour[N], T.size[N], T.flag.value
         (implies(implies(FLAG, FLAG), FLAG), "(flag => flag) => flag"),
         ((SIZE == 1) == FLAG, "(size[n] = 1) = flag"),
         (K - (SIZE - 1) <= 3, "k - (size[n] - 1) <= 3"),
-        (K - SIZE - 1 < 3 + K, "(k - size[n]) - 1 < 3 + k"),
+        (K - SIZE - 1 < 3 + K, "k - size[n] - 1 < 3 + k"),
         (1 - (K + 1) == 0, "1 - (k + 1) = 0"),
         (where(FLAG, K, 0) + 1 == 1, "(k if flag else 0) + 1 = 1"),
         (one_of(COLOUR, Colour.RED, Colour.BLUE), "colour[n] = RED or colour[n] = BLUE"),
