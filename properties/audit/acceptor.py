@@ -232,8 +232,7 @@ class Acceptor:
             return "violated", ""
         if self.is_sampled:
             return "unknown", "the log is sampled, so that what explains this may be missing"
-        live = self.replay.live.get(event.request_id)
-        if self.replay.losses and (live is None or live.losses != self.replay.losses):
+        if not self.replay.is_proof(event.request_id):
             return "unknown", "events before it are lost, which may explain this"
         return "violated", ""
 

@@ -44,7 +44,8 @@ class Replay:
     """All live handles, and the generation with which each released one would begin again.
 
     taken: generations that were taken from the log, since the handle was not seen before. losses: of
-    events of the cache. closed: if given, gets the end of each generation that is released.
+    events of the cache. closed: if given, gets the end of each generation that is released. dropped: the
+    handle that was dropped last.
     """
 
     def __init__(self, tombstones: int, closed: list[HandleEnd] | None = None) -> None:
@@ -52,6 +53,7 @@ class Replay:
         self.live: dict[str, Live] = {}
         self.released: Recent[str, int] = Recent(tombstones)
         self.closed = closed
+        self.dropped: tuple[str, Live] | None = None
         self.taken = 0
         self.losses = 0
 
@@ -319,7 +321,15 @@ class Replay:
         w, cells = self.window, found.cells
         if cells[w.phase] == "RELEASED" and not w.has_live(cells, 0):
             del self.live[name]
+            self.dropped = name, found
             self.released.put(name, cells[w.generation])
+
+    def is_proof(self, name: str) -> bool:
+        """Whether no loss of events can explain what was found of a handle just now."""
+        found = self.live.get(name)
+        if found is None and self.dropped is not None and self.dropped[0] == name:
+            found = self.dropped[1]
+        return not self.losses or (found is not None and found.losses == self.losses)
 
     def _base(self, event: Event, base: object) -> Problem | None:
         if event.base_snapshot != base:
