@@ -59,17 +59,17 @@ SAVED_WORK: Final = DocumentKind(
 )
 def sizes(d: SavedWork) -> Iterator[Finding]:
     """There is a request to speak of."""
-    prompt, outputs = d.work.prompt_tokens, d.work.outputs
-    yield from requires(prompt >= 1, "/work/prompt_tokens", "at least 1", prompt)
+    prompt, outputs = d.ledger.prompt_tokens, d.ledger.outputs
+    yield from requires(prompt >= 1, "/ledger/prompt_tokens", "at least 1", prompt)
     told = f"from 1 to {MOST_OUTPUTS:,}"
-    yield from requires(1 <= outputs <= MOST_OUTPUTS, "/work/outputs", told, outputs)
+    yield from requires(1 <= outputs <= MOST_OUTPUTS, "/ledger/outputs", told, outputs)
 
 
 @SAVED_WORK.contract("ROWS_UNCACHED", "without a cache call g executes P + g rows")
 def uncached_rows(d: SavedWork) -> Iterator[Finding]:
     """G P + G (G - 1) / 2."""
-    expected = rows_uncached(d.work.prompt_tokens, d.work.outputs)
-    yield from differs("/work/rows/uncached", expected, d.work.rows.uncached)
+    expected = rows_uncached(d.ledger.prompt_tokens, d.ledger.outputs)
+    yield from differs("/ledger/rows/uncached", expected, d.ledger.rows.uncached)
 
 
 @SAVED_WORK.contract(
@@ -77,36 +77,36 @@ def uncached_rows(d: SavedWork) -> Iterator[Finding]:
 )
 def cached_rows(d: SavedWork) -> Iterator[Finding]:
     """P + G - 1."""
-    expected = rows_cached(d.work.prompt_tokens, d.work.outputs)
-    yield from differs("/work/rows/cached", expected, d.work.rows.cached)
+    expected = rows_cached(d.ledger.prompt_tokens, d.ledger.outputs)
+    yield from differs("/ledger/rows/cached", expected, d.ledger.rows.cached)
 
 
 @SAVED_WORK.contract("ROWS_SAVED", "saved rows are those of the past in every call after the first")
 def saved_rows(d: SavedWork) -> Iterator[Finding]:
     """(G - 1) P + (G - 1) (G - 2) / 2."""
-    expected = rows_saved(d.work.prompt_tokens, d.work.outputs)
-    yield from differs("/work/rows/saved", expected, d.work.rows.saved)
+    expected = rows_saved(d.ledger.prompt_tokens, d.ledger.outputs)
+    yield from differs("/ledger/rows/saved", expected, d.ledger.rows.saved)
 
 
 @SAVED_WORK.contract("PAIRS_UNCACHED", "without a cache each call forms a whole causal triangle")
 def uncached_pairs(d: SavedWork) -> Iterator[Finding]:
     """The triangles of P + g for each g below G."""
-    expected = pairs_uncached(d.work.prompt_tokens, d.work.outputs)
-    yield from differs("/work/pairs/uncached", expected, d.work.pairs.uncached)
+    expected = pairs_uncached(d.ledger.prompt_tokens, d.ledger.outputs)
+    yield from differs("/ledger/pairs/uncached", expected, d.ledger.pairs.uncached)
 
 
 @SAVED_WORK.contract("PAIRS_CACHED", "with a cache each call after the first scores one query")
 def cached_pairs(d: SavedWork) -> Iterator[Finding]:
     """The prompt's triangle, and P + j for each later call; the keys still grow."""
-    expected = pairs_cached(d.work.prompt_tokens, d.work.outputs)
-    yield from differs("/work/pairs/cached", expected, d.work.pairs.cached)
+    expected = pairs_cached(d.ledger.prompt_tokens, d.ledger.outputs)
+    yield from differs("/ledger/pairs/cached", expected, d.ledger.pairs.cached)
 
 
 @SAVED_WORK.contract("PAIRS_SAVED", "saved pairs are those of old queries")
 def saved_pairs(d: SavedWork) -> Iterator[Finding]:
     """The triangle of P + j - 1 for each call after the first."""
-    expected = pairs_saved(d.work.prompt_tokens, d.work.outputs)
-    yield from differs("/work/pairs/saved", expected, d.work.pairs.saved)
+    expected = pairs_saved(d.ledger.prompt_tokens, d.ledger.outputs)
+    yield from differs("/ledger/pairs/saved", expected, d.ledger.pairs.saved)
 
 
 @SAVED_WORK.contract(
@@ -114,11 +114,11 @@ def saved_pairs(d: SavedWork) -> Iterator[Finding]:
 )
 def reductions(d: SavedWork) -> Iterator[Finding]:
     """Of rows and of pairs."""
-    for name, one in (("rows", d.work.rows), ("pairs", d.work.pairs)):
+    for name, one in (("rows", d.ledger.rows), ("pairs", d.ledger.pairs)):
         ratio, hundredths = ratio_of(one)
-        yield from differs(f"/work/{name}/reduction", ratio, one.reduction)
+        yield from differs(f"/ledger/{name}/reduction", ratio, one.reduction)
         found = one.reduction_hundredths
-        yield from differs(f"/work/{name}/reduction_hundredths", hundredths, found)
+        yield from differs(f"/ledger/{name}/reduction_hundredths", hundredths, found)
 
 
 def ratio_of(one: Comparison) -> tuple[str, int]:
@@ -132,7 +132,7 @@ def ratio_of(one: Comparison) -> tuple[str, int]:
 )
 def first_prefill(d: SavedWork) -> Iterator[Finding]:
     """There is no past yet that could be reused."""
-    path, one, prompt = "/work/first_prefill", d.work.first_prefill, d.work.prompt_tokens
+    path, one, prompt = "/ledger/first_prefill", d.ledger.first_prefill, d.ledger.prompt_tokens
     yield from differs(f"{path}/rows_uncached", rows_uncached(prompt, 1), one.rows_uncached)
     yield from differs(f"{path}/rows_cached", rows_cached(prompt, 1), one.rows_cached)
     yield from differs(f"{path}/rows_saved", rows_saved(prompt, 1), one.rows_saved)
@@ -143,31 +143,33 @@ def first_prefill(d: SavedWork) -> Iterator[Finding]:
 )
 def model_calls(d: SavedWork) -> Iterator[Finding]:
     """Outputs do not become parallel."""
-    outputs, one = d.work.outputs, d.work.calls
-    yield from differs("/work/calls/uncached", outputs, one.uncached)
-    yield from differs("/work/calls/prefills", 1, one.prefills)
-    yield from differs("/work/calls/decodes", outputs - 1, one.decodes)
+    outputs, one = d.ledger.outputs, d.ledger.calls
+    yield from differs("/ledger/calls/uncached", outputs, one.uncached)
+    yield from differs("/ledger/calls/prefills", 1, one.prefills)
+    yield from differs("/ledger/calls/decodes", outputs - 1, one.decodes)
 
 
 @SAVED_WORK.contract("HISTORICAL_READS", "each decode reads all K/V rows of its past")
 def historical_reads(d: SavedWork) -> Iterator[Finding]:
     """What is not executed again is read again: a call reads the rows that it would have repeated."""
-    expected = rows_saved(d.work.prompt_tokens, d.work.outputs)
-    yield from differs("/work/cache_work/rows_read", expected, d.work.cache_work.rows_read)
+    expected = rows_saved(d.ledger.prompt_tokens, d.ledger.outputs)
+    yield from differs("/ledger/cache_work/rows_read", expected, d.ledger.cache_work.rows_read)
 
 
 @SAVED_WORK.contract("ROWS_WRITTEN", "each row that is executed with a cache is written to it")
 def rows_written(d: SavedWork) -> Iterator[Finding]:
     """P + G - 1: the last output has no row."""
-    expected = rows_cached(d.work.prompt_tokens, d.work.outputs)
-    yield from differs("/work/cache_work/rows_written", expected, d.work.cache_work.rows_written)
+    expected = rows_cached(d.ledger.prompt_tokens, d.ledger.outputs)
+    yield from differs(
+        "/ledger/cache_work/rows_written", expected, d.ledger.cache_work.rows_written
+    )
 
 
 @SAVED_WORK.contract("OPERATIONS", "every part of the work is told once, in order")
 def operations(d: SavedWork) -> Iterator[Finding]:
     """None may be left out, least of all the reads that a cache adds."""
-    found = tuple(one.name for one in d.work.operations)
-    yield from differs("/work/operations", tuple(OPERATIONS), found)
+    found = tuple(one.name for one in d.ledger.operations)
+    yield from differs("/ledger/operations", tuple(OPERATIONS), found)
 
 
 @SAVED_WORK.contract(
@@ -175,11 +177,11 @@ def operations(d: SavedWork) -> Iterator[Finding]:
 )
 def effect(d: SavedWork) -> Iterator[Finding]:
     """The effect on each part of the work."""
-    for n, one in enumerate(d.work.operations):
-        yield from differs(f"/work/operations/{n}/effect", OPERATIONS[one.name], one.effect)
+    for n, one in enumerate(d.ledger.operations):
+        yield from differs(f"/ledger/operations/{n}/effect", OPERATIONS[one.name], one.effect)
 
 
 @SAVED_WORK.contract("REUSED_STATE", "what is reused of an old row is its K and V in every layer")
 def reused_state(d: SavedWork) -> Iterator[Finding]:
     """No later query needs an old query, score or hidden row."""
-    yield from differs("/work/reused", REUSED, d.work.reused)
+    yield from differs("/ledger/reused", REUSED, d.ledger.reused)

@@ -162,6 +162,6 @@ class Speculation:
 class SavedWork:
     """A long request's ledger, a short one's frontier, and a speculative correction."""
 
-    work: Work
+    ledger: Work
     trace: FrontierTrace
     speculation: Speculation

@@ -15,15 +15,15 @@ DOCUMENT = convert(SAVED_WORK, load_document("saved-work"), "saved-work.json")
 
 def test_the_worked_rows():
     """P=2048, G=128: 270,272 rows without a cache, 2,175 with one, 268,097 saved, 124.26 times."""
-    one = DOCUMENT.work.rows
-    assert (DOCUMENT.work.prompt_tokens, DOCUMENT.work.outputs) == (2048, 128)
+    one = DOCUMENT.ledger.rows
+    assert (DOCUMENT.ledger.prompt_tokens, DOCUMENT.ledger.outputs) == (2048, 128)
     assert (one.uncached, one.cached, one.saved) == (270_272, 2_175, 268_097)
     assert one.reduction_hundredths == 12_426
 
 
 def test_the_worked_pairs():
     """285,562,176 pairs, 2,366,400, 283,195,776, 120.67 times."""
-    one = DOCUMENT.work.pairs
+    one = DOCUMENT.ledger.pairs
     assert (one.uncached, one.cached, one.saved) == (285_562_176, 2_366_400, 283_195_776)
     assert one.reduction_hundredths == 12_067
 
@@ -31,7 +31,7 @@ def test_the_worked_pairs():
 @pytest.mark.parametrize("name", ["rows", "pairs"])
 def test_a_reduction_is_exact(name):
     """The ratio is kept as a fraction, of which the hundredths are the nearest."""
-    one = getattr(DOCUMENT.work, name)
+    one = getattr(DOCUMENT.ledger, name)
     exact = Fraction(one.reduction)
     assert exact * one.cached == one.uncached
     assert abs(exact - Fraction(one.reduction_hundredths, 100)) <= Fraction(1, 200)
@@ -68,18 +68,18 @@ def test_counts_are_those_of_the_calls(prompt, outputs):
     rows = Comparison(uncached, cached, uncached - cached, "", 0)
     scores = Comparison(pairs, pairs_cached, pairs - pairs_cached, "", 0)
     made = attrs.evolve(
-        DOCUMENT.work,
+        DOCUMENT.ledger,
         prompt_tokens=prompt,
         outputs=outputs,
         rows=rounded(rows),
         pairs=rounded(scores),
         first_prefill=attrs.evolve(
-            DOCUMENT.work.first_prefill, rows_uncached=prompt, rows_cached=prompt
+            DOCUMENT.ledger.first_prefill, rows_uncached=prompt, rows_cached=prompt
         ),
-        calls=attrs.evolve(DOCUMENT.work.calls, uncached=outputs, decodes=outputs - 1),
-        cache_work=attrs.evolve(DOCUMENT.work.cache_work, rows_read=read, rows_written=cached),
+        calls=attrs.evolve(DOCUMENT.ledger.calls, uncached=outputs, decodes=outputs - 1),
+        cache_work=attrs.evolve(DOCUMENT.ledger.cache_work, rows_read=read, rows_written=cached),
     )
-    assert SAVED_WORK.first_broken(attrs.evolve(DOCUMENT, work=made)) is None
+    assert SAVED_WORK.first_broken(attrs.evolve(DOCUMENT, ledger=made)) is None
     # Each row that is not executed again is read once instead.
     assert read == uncached - cached
 
@@ -92,7 +92,7 @@ def rounded(one):
 
 def test_a_cache_adds_reads_of_the_past():
     """What disappears, what stays and what is new are told apart."""
-    effects = {one.name: one.effect for one in DOCUMENT.work.operations}
+    effects = {one.name: one.effect for one in DOCUMENT.ledger.operations}
     assert effects == OPERATIONS
     assert effects["historical K/V reads"] == "introduced"
     assert effects["the first prefill"] == "kept"
@@ -126,7 +126,7 @@ def test_the_speculative_correction():
 
 
 @pytest.mark.parametrize(
-    ("path", "code"), [("/work/outputs", "SIZES"), ("/work/prompt_tokens", "ROWS_UNCACHED")]
+    ("path", "code"), [("/ledger/outputs", "SIZES"), ("/ledger/prompt_tokens", "ROWS_UNCACHED")]
 )
 def test_a_huge_request_is_told_at_once(path, code):
     """No sum over a trillion calls is begun."""
