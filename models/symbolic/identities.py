@@ -1,4 +1,4 @@
-"""Proofs that formulas keep their identities for all values, by Z3.
+"""Proofs that formulas keep their identities for all whole numbers, by Z3.
 
 A claim without lists is one query. A claim about lists, or over a number, is shown by induction:
 it holds of no row (of the first number), and with a row (one number) more it holds again. Nothing is

@@ -76,6 +76,12 @@ class Claims:
             name = function.__name__
             if name in self.by_name:
                 raise DefinitionError(f"there are two identities {name}: give each its own name")
+            symbols = [each.symbol for each in takes]
+            if len(set(symbols)) < len(symbols):
+                raise DefinitionError(
+                    f"{name} takes {', '.join(symbols)}, expected every symbol once: give quantities "
+                    "of their own symbols"
+                )
             for used, _ in uses:
                 if used not in self.by_name:
                     raise DefinitionError(

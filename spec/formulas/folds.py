@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import attrs
 
 from kvspec.spec.formulas.units import MS, SECOND, TOKEN, Unit
-from kvspec.spec.language import Const, Expr, Op, Symbol, where
+from kvspec.spec.language import Const, DefinitionError, Expr, Op, Symbol, walk, where
 from kvspec.spec.language.expr import INTEGER, lift
 
 N = TypeVar("N", int, Expr)
@@ -169,12 +169,23 @@ def summation(start: int, stop: N, term: Callable[[N], N], index: str) -> N:
             case Op(op="add", args=(before, Const(value=1))):
                 found = summation(start, before, function, index) + function(before)
             case _:
-                each = f"{index}={start}..{given - 1!r}"
-                found = symbol(f"sum({each}: {function(symbol(index))!r})")
+                place = symbol(index)
+                summand = lift(function(place))
+                _refuse_twice(index, place, summand)
+                found = symbol(f"sum({index}={start}..{given - 1!r}: {summand!r})")
     else:
         found = sum(function(place) for place in range(start, given))
     result: N = found
     return result
+
+
+def _refuse_twice(index: str, place: Symbol, summand: Expr) -> None:
+    """Refuse an index that is also the name of something else: two sums would have one name."""
+    for node in walk(summand):
+        if isinstance(node, Symbol) and node.name == index and node is not place:
+            raise DefinitionError(
+                f"the index {index} of a sum is also a symbol in `{summand!r}`: give it another name"
+            )
 
 
 def repeated(times: N, each: N) -> N:

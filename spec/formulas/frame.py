@@ -15,13 +15,14 @@ import inspect
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import wraps
+from itertools import repeat
 from typing import Any, TypeVar, cast
 
 import attrs
 
 from kvspec.spec.formulas.folds import Series, symbol
 from kvspec.spec.formulas.quantities import Quantity
-from kvspec.spec.formulas.units import ONE, Unit, UnitError
+from kvspec.spec.formulas.units import MS, ONE, Unit, UnitError
 from kvspec.spec.language import Bool, DefinitionError, Expr, Symbol, type_of
 from kvspec.spec.language.errors import listing
 
@@ -160,15 +161,14 @@ def formula(
             function,
         )
         BOOK.add(made)
+        names = list(signature.parameters)
 
         @wraps(function)
         def checked(*args: Any, **named: Any) -> Any:
-            bound = signature.bind(*args, **named).arguments
-            given = [
-                _legal(made, name, each, value)
-                for (name, value), each in zip(bound.items(), takes, strict=True)
-            ]
-            _check_together(made, list(bound), given)
+            if named or len(args) != len(names):
+                args = tuple(signature.bind(*args, **named).arguments.values())
+            given = list(map(_legal, repeat(made), names, takes, args))
+            _check_together(made, names, given)
             return function(*given)
 
         return cast(Function, checked)
@@ -202,8 +202,10 @@ def _check_number(made: Formula, where: str, quantity: Quantity, value: Any) -> 
         if not isinstance(value, bool):
             raise ValueError(_told(made, where, repr(value), "True or False", quantity))
         return
-    if isinstance(value, bool) or not isinstance(value, int | Fraction):
-        raise ValueError(_told(made, where, repr(value), "an exact number", quantity))  # noqa: TRY004
+    is_time = quantity.unit == MS
+    if isinstance(value, bool) or not isinstance(value, int | Fraction if is_time else int):
+        expected = "an exact number" if is_time else "a whole number"
+        raise ValueError(_told(made, where, repr(value), expected, quantity))  # noqa: TRY004
     if value < quantity.least:
         raise ValueError(_told(made, where, str(value), f"at least {quantity.least}", quantity))
 

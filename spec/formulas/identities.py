@@ -1,4 +1,4 @@
-"""Identities: what holds between the formulas for all values, and not for one fixture alone.
+"""Identities: what holds between the formulas for all whole numbers, and not for one fixture alone.
 
 `models/symbolic/identities.py` proves them with Z3. Each is broken by some change of a formula.
 """

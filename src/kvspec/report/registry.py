@@ -234,7 +234,7 @@ def markdown() -> str:
         "## Predicates",
         *told,
         "## Identities",
-        "Proved by Z3 for all values, and for lists of any length. Each is broken by some changed formula.",
+        "Proved by Z3 for all whole numbers and lists of any length. Each is broken by a changed formula.",
         markdown_table(IDENTITY_HEAD, identities),
     ]
     return "\n\n".join(parts) + "\n"

@@ -113,8 +113,8 @@ def test_the_base_of_the_sensitivity_suite() -> None:
             lambda: f.token_bytes(0, 2, 4, 2, 2),
             "cache_layers = 0, expected at least 1: give L_cache",
         ),
-        (lambda: f.token_bytes(2, 2, 4.0, 2, 2), "head_width = 4.0, expected an exact number"),
-        (lambda: f.token_bytes(2, 2, 4, True, 2), "key_bytes = True, expected an exact number"),
+        (lambda: f.token_bytes(2, 2, 4.0, 2, 2), "head_width = 4.0, expected a whole number"),
+        (lambda: f.token_bytes(2, 2, 4, True, 2), "key_bytes = True, expected a whole number"),
         (lambda: f.logical_bytes([5, -1], 64), r"lengths\[1\] = -1, expected at least 0: give T_i"),
         (
             lambda: f.materialized_bytes([5, 2], [1], 64),

@@ -42,6 +42,12 @@ def test_the_rates_of_the_window() -> None:
     assert f.request_throughput(1, 7) == Fraction(1000, 7)
 
 
+def test_clocks_may_be_finer_than_a_millisecond() -> None:
+    """A time is an exact number, whole or not; a count is whole."""
+    assert f.ttft(Fraction(1, 2), [2]) == Fraction(3, 2)
+    assert f.request_throughput(1, Fraction(5, 2)) == 400
+
+
 def test_the_area_under_the_payload() -> None:
     """A: 13,568 byte-ms; B: 512; both: 14,080, which are 14.08 byte-seconds."""
     beta = f.token_bytes(2, 2, 4, 2, 2)

@@ -59,6 +59,10 @@ def test_speculation_leaves_the_correction_ahead() -> None:
     ("call", "told"),
     [
         (lambda: f.rows_uncached(0, 1), "P = 0, expected at least 1: give P, prompt tokens"),
+        (
+            lambda: f.rows_cached(Fraction(3, 2), 1),
+            r"P = Fraction\(3, 2\), expected a whole number",
+        ),
         (lambda: f.pairs_cached(1, 0), "G = 0, expected at least 1"),
         (lambda: f.causal_pairs(-1), "S = -1, expected at least 0"),
         (lambda: f.reduction(1, 0), "cached = 0, expected at least 1"),

@@ -3,7 +3,7 @@
 import pytest
 from language_toys import Colour, Node, refuses, toy
 
-from kvspec.spec.language import DefinitionError, MapSymbol, Symbol, forall, type_of
+from kvspec.spec.language import Bool, DefinitionError, MapSymbol, Symbol, forall, type_of
 
 HINTS = ("used as a Python truth value", "use & | ~, one_of(), where(), implies()")
 
@@ -133,3 +133,12 @@ def test_an_expression_can_be_a_key():
     one, two = t.size[node], t.size[node]
     assert {one: 1, two: 2}[two] == 2
     assert len({one, two, one}) == 2
+
+
+def test_a_truth_value_may_stand_on_either_side():
+    """`True & x` is `x & True` with the sides in that order, and no number passes for a truth value."""
+    x = Symbol(type_of(Bool), "x", "constant")
+    assert repr(True & x) == "true and x"
+    assert repr(False | x) == "false or x"
+    with pytest.raises(DefinitionError, match="each side of and takes Bool"):
+        1 & x
