@@ -30,7 +30,7 @@ class Life:
             or was cancelled.
         outputs: tokens put out so far.
         appends: appends begun so far.
-        last: id and type of the last event about it.
+        last: id and type of the last event about it, and the snapshot that this left in sight.
         end: where it stood when it was released; its handle may be another's by now.
     """
 
@@ -42,7 +42,7 @@ class Life:
     ended_ns: int = 0
     outputs: int = 0
     appends: int = 0
-    last: tuple[str, str] = ("", "")
+    last: tuple[str, str, int | None] = ("", "", None)
     end: HandleEnd | None = None
 
 

@@ -196,7 +196,8 @@ class Instrument:
 
     def not_published(self, step: Step) -> None:
         """A publication was refused, and if that ended the append, its base is what readers see."""
-        if self.appends.txns[step.names["x"]].state == "REJECTED":
+        x = step.names["x"]
+        if x in self.operations and self.appends.txns[x].state == "REJECTED":
             self._fail(step.names["x"], outcome_of(step.code), step.code)
 
     def cancel_txn(self, step: Step) -> None:
@@ -337,17 +338,24 @@ class Instrument:
             tell("residency_observe", **whose, tier=tier, resident_payload_bytes=payload)
 
     def _tell(self, life: Life, event_type: str, cause: str = "", **fields: Any) -> str:
-        """Tell an event about a request; it follows the last one, where its type may follow that one's."""
-        earlier, kind = life.last
+        """Tell an event about a request.
+
+        By default it follows the last one, where its type may follow that one's and works on the
+        snapshot that it left in sight.
+        """
+        earlier, kind, seen = life.last
+        base = fields.get("base_snapshot")
+        if not cause and base is not None and base == seen and follows(event_type, kind):
+            cause = earlier
         told = self.telemetry.tell(
             event_type,
             trace_id=life.trace_id,
             request_id=life.request_id,
             handle_generation=life.generation,
-            caused_by_event_id=cause or (earlier if follows(event_type, kind) else None),
+            caused_by_event_id=cause or None,
             **fields,
         )
-        life.last = (told, event_type)
+        life.last = (told, event_type, fields.get("result_snapshot", base))
         return told
 
     def _count(self, action: str, reply: Reply) -> None:

@@ -146,6 +146,18 @@ def test_an_append_that_is_too_late_is_a_conflict(teller: Teller) -> None:
     (failure,) = teller.told("failure")
     assert (failure["outcome"], failure["reason"]) == ("conflict", "STALE_SNAPSHOT")
     assert failure["base_snapshot"] == 0
+    assert teller.do("publish", x=1) == "NOT_PREPARED"
+    assert len(teller.told("failure")) == 1
+
+
+def test_an_append_after_a_conflict_does_not_follow_it(teller: Teller) -> None:
+    """The next append has another base than the late one, so that it is not its retry."""
+    test_an_append_that_is_too_late_is_a_conflict(teller)
+    teller.do("forget", x=0)
+    teller.start(x=0, start=1)
+    failure, start = teller.told()[-2:]
+    assert (failure["base_snapshot"], start["base_snapshot"]) == (0, 1)
+    assert "caused_by_event_id" not in start
 
 
 def test_cancelling_a_request_ends_its_appends_first(teller: Teller) -> None:
