@@ -39,27 +39,33 @@ def _key(data: Any, step: str, path: str) -> Any:
 
 
 def replaced(data: Any, path: str, value: Any) -> Any:
-    """A copy with another value at a pointer; an object may get a field that it lacks."""
+    """A copy with another value at a pointer; an object may get a field that it lacks.
+
+    What the change leaves alone is shared with the original, not copied: write into neither.
+    """
     if path == "":
         return copy.deepcopy(value)
-    made = copy.deepcopy(data)
-    *above, last = steps_of(path)
-    inner = made
-    for step in above:
-        inner = inner[_key(inner, step, path)]
+    made, inner, last = _opened(data, path)
     inner[last if isinstance(inner, dict) else _key(inner, last, path)] = copy.deepcopy(value)
     return made
 
 
 def removed(data: Any, path: str) -> Any:
-    """A copy without the field or item at a pointer."""
-    made = copy.deepcopy(data)
-    *above, last = steps_of(path)
-    inner = made
-    for step in above:
-        inner = inner[_key(inner, step, path)]
+    """A copy without the field or item at a pointer; it shares the rest, as `replaced` does."""
+    made, inner, last = _opened(data, path)
     del inner[_key(inner, last, path)]
     return made
+
+
+def _opened(data: Any, path: str) -> tuple[Any, Any, str]:
+    """A copy of what is on the way to a pointer, the container where it ends, and its last step."""
+    *above, last = steps_of(path)
+    made = inner = copy.copy(data)
+    for step in above:
+        key = _key(inner, step, path)
+        inner[key] = copy.copy(inner[key])
+        inner = inner[key]
+    return made, inner, last
 
 
 def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -89,6 +95,8 @@ def containers(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def changed_paths(one: Any, two: Any, path: str = "") -> list[str]:
     """The pointers at which two values differ: as deep as both go on alike."""
+    if one is two:
+        return []
     if isinstance(one, dict) and isinstance(two, dict):
         found = []
         for key in (*one, *(key for key in two if key not in one)):
