@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from kvspec.spec.failures import CODES
+from kvspec.spec.core import system
 
 
 @attrs.frozen
@@ -127,8 +127,15 @@ _RULES: Final = (
     ),
 )
 
+GUARDS: Final = {
+    guard.code.name: guard.code.meaning
+    for action in system.actions.values()
+    for guard in action.guards
+}
+"""The codes with which the core system refuses, with their meanings."""
+
 RULES: Final = {
-    **{code.name: Rule(code.name, code.meaning, _STATE) for code in CODES.values()},
+    **{code: Rule(code, meaning, _STATE) for code, meaning in GUARDS.items()},
     **{code: Rule(code, meaning, advice) for code, meaning, advice in _RULES},
 }
 """Every code with which an audit can tell a finding."""

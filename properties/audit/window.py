@@ -37,7 +37,11 @@ WINDOW: Final = make_instance(
 
 
 def snapshot(h: Expr) -> Expr:
-    """The snapshot number of a handle: its version, and one more once it was released."""
+    """The snapshot number of a handle: its version, and one more once it was released.
+
+    `properties/numbering.py` claims and proves that whoever counts append, truncate and release step by
+    step (`spec/numbering.py`) comes to this number.
+    """
     return version[h] + where(phase[h] == Phase.RELEASED, 1, 0)
 
 
