@@ -73,7 +73,7 @@ def scaled_scores(q: Tensor, keys: Tensor) -> Tensor:
     kv_heads = keys.shape[1]
     # Query heads of one group become more rows against the same keys, so that no K row is copied.
     rows = q.reshape(batch, kv_heads, heads // kv_heads * count, width)
-    scores = (rows @ keys.transpose(-1, -2)).to(wide_dtype(q.dtype)) * width**-0.5
+    scores: Tensor = (rows @ keys.transpose(-1, -2)).to(wide_dtype(q.dtype)) * width**-0.5
     return scores.view(batch, heads, count, keys.shape[2])
 
 
