@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -19,6 +20,7 @@ import z3
 
 from kvspec.models.symbolic.domain import Term, Unbounded
 from kvspec.models.symbolic.evaluate import Scope
+from kvspec.models.symbolic.smtlib import file_name
 from kvspec.models.symbolic.verdicts import matches
 from kvspec.spec.formulas.claims import Claims, Identity
 from kvspec.spec.formulas.folds import Series, symbol
@@ -102,6 +104,19 @@ def prove_identity(
         return Proof(identity, VIOLATED, spent, case=case)
     reason = f"not shown: {', '.join(failed)}; nothing small breaks it"
     return Proof(identity, UNKNOWN, spent, reason)
+
+
+def export_identities(claims: Claims, directory: Path, book: Book = BOOK) -> list[Path]:
+    """Write every query of every proof as SMT-LIB 2, for any solver, and for `second_opinion`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    for identity in claims.by_name.values():
+        prover = _Prover(identity, claims, book, 1.0)
+        for name, query in prover.queries():
+            path = directory / file_name(f"{identity.name}-{name}")
+            path.write_text(prover.problem(name, query), encoding="utf-8")
+            written.append(path)
+    return written
 
 
 @attrs.frozen
@@ -202,8 +217,23 @@ class _Prover:
         """Whether Z3 shows that the claim follows."""
         return bool(self._check(query)[0] == z3.unsat)
 
-    def _check(self, query: Query) -> tuple[Any, Callable[[Symbol], Any]]:
-        """Whether what is given and the claim's opposite can hold together, and values if so."""
+    def problem(self, name: str, query: Query) -> str:
+        """The query as one SMT-LIB 2 problem, whose answer is `unsat` if the claim follows."""
+        solver, _ = self._solver(query)
+        source = f"identities: {self.identity.name} {name}"
+        return "\n".join(
+            (
+                f'(set-info :source "{source}")',
+                "(set-info :smt-lib-version 2.6)",
+                "(set-logic ALL)",
+                "(set-info :status unsat)",
+                solver.sexpr().strip(),
+                "(check-sat)\n",
+            )
+        )
+
+    def _solver(self, query: Query) -> tuple[Term, dict[str, Term]]:
+        """A solver that is told what is given and the claim's opposite, and the term of each symbol."""
         domain = Unbounded()
         given = [lift(each) for each in query.given]
         claim = lift(query.claim)
@@ -215,6 +245,11 @@ class _Prover:
         solver.set("random_seed", 0)
         solver.add([scope.value(each) for each in given])
         solver.add(z3.Not(scope.value(claim)))
+        return solver, names
+
+    def _check(self, query: Query) -> tuple[Any, Callable[[Symbol], Any]]:
+        """Whether what is given and the claim's opposite can hold together, and values if so."""
+        solver, names = self._solver(query)
         answer = solver.check()
         model = solver.model() if answer == z3.sat else None
 

@@ -6,6 +6,7 @@ import z3
 from kvspec.models.concrete import Machine
 from kvspec.models.concrete.compiled import Compiled
 from kvspec.models.explicit import explore
+from kvspec.models.explicit.folding import Val, arithmetic
 from kvspec.models.export import run_spin, spin_absent, to_tla
 from kvspec.models.symbolic import bmc, prove
 from kvspec.models.symbolic.domain import Ground, Unbounded
@@ -114,3 +115,11 @@ def test_the_tree_is_what_was_written():
     assert repr((x + 1) * 2 // 3) == "(x + 1) * 2 // 3"
     assert repr(x * (x * 2 // 3)) == "x * (x * 2 // 3)"
     assert repr((x * 2 - 1) // 3) == "(x * 2 - 1) // 3"
+
+
+def test_a_product_that_compiled_code_cannot_hold_is_refused():
+    """The bound of a product is known beforehand; beyond 64 bits the instance is told to be smaller."""
+    wide = Val("a", -(2**40), 2**40)
+    assert arithmetic("mul", wide, Val("b", 0, 2**10)).high == 2**50
+    with pytest.raises(ValueError, match="lower the bounds of the instance"):
+        arithmetic("mul", wide, wide)

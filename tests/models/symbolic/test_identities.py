@@ -6,7 +6,12 @@ import pytest
 import z3
 
 from kvspec.models.symbolic import identities as prover
-from kvspec.models.symbolic.identities import prove_identities, prove_identity
+from kvspec.models.symbolic import second_opinion
+from kvspec.models.symbolic.identities import (
+    export_identities,
+    prove_identities,
+    prove_identity,
+)
 from kvspec.spec.formulas import BOOK
 from kvspec.spec.formulas.claims import Claims
 from kvspec.spec.formulas.folds import Quotient, count, largest, total
@@ -276,3 +281,22 @@ def test_some_can_be_chosen_and_progress_is_told():
     )
     assert [proof.identity.name for proof in found] == [name for _, _, name in told]
     assert told[-1][:2] == (4, 4)
+
+
+def test_a_second_solver_agrees(tmp_path):
+    """cvc5 reads each query of each proof as SMT-LIB 2, and finds that every claim follows."""
+    pytest.importorskip("cvc5")
+    written = export_identities(IDENTITIES, tmp_path)
+    opinion = second_opinion(tmp_path)
+    assert (opinion.verdict, opinion.agreed) == ("holds", len(written)), opinion.show()
+    assert len(written) >= 80
+
+
+def test_a_second_solver_refutes_what_is_wrong(tmp_path):
+    """Of a wrong formula, cvc5 says that the claim does not follow."""
+    pytest.importorskip("cvc5")
+    claims = Claims()
+    claims.by_name["one"] = IDENTITIES.by_name["cached_and_saved_rows_are_all"]
+    export_identities(claims, tmp_path, BOOK.altered(rows_cached=lambda P, G: P + G))
+    opinion = second_opinion(tmp_path)
+    assert [found.result for found in opinion.disagreed] == ["sat"]
