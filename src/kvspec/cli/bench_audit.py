@@ -13,7 +13,6 @@ from kvspec.properties.audit.acceptor import Acceptor, Limits
 from kvspec.properties.audit.stream import Audited, audit_lines
 from kvspec.properties.audit.synthetic import HEADER, long_log
 
-SMALL = 10_000
 SPARSE = Limits(window=512, tombstones=512)
 """Little to remember, so that what grows with the log would be seen beside it."""
 
@@ -30,8 +29,9 @@ def bench_audit(events: int) -> Answer:
     auditing = perf_counter() - start
     size = sum(map(len, lines))
     del lines
-    small, large = (peak(many * SMALL) for many in (1, 4))
-    return _answer(found, size, (reading, auditing), (small, large))
+    part = max(events // 20, 1_000)
+    peaks = {many: peak(many) for many in (part, 4 * part)}
+    return _answer(found, size, (reading, auditing), peaks)
 
 
 def peak(events: int) -> int:
@@ -47,7 +47,7 @@ def peak(events: int) -> int:
 
 
 def _answer(
-    found: Audited, size: int, seconds: tuple[float, float], peaks: tuple[int, int]
+    found: Audited, size: int, seconds: tuple[float, float], peaks: dict[int, int]
 ) -> Answer:
     reading, auditing = seconds
     total = max(found.summary.events, 1)
@@ -62,14 +62,13 @@ def _answer(
         "read_per_second": total / reading,
         "audit_per_second": total / auditing,
         "ratio": auditing / reading,
-        "peak_bytes": {str(SMALL): peaks[0], str(4 * SMALL): peaks[1]},
+        "peak_bytes": {str(many): size for many, size in peaks.items()},
     }
     lines = [
         f"{total:,} events, {size / total:.0f} bytes each, {released:,} handles released",
         f"  reading alone:  {total / reading:12,.0f} events a second",
         f"  audit:          {total / auditing:12,.0f} events a second, {auditing / reading:.1f} times",
-        f"  peak memory after {SMALL:,} events: {peaks[0] / 1e6:.2f} MB",
-        f"  peak memory after {4 * SMALL:,} events: {peaks[1] / 1e6:.2f} MB",
+        *(f"  peak memory after {n:,} events: {peak / 1e6:.2f} MB" for n, peak in peaks.items()),
         f"{found.verdict}: {found.reason or 'the specification takes every event'}",
     ]
     verdict = found.verdict if found.summary.events else UNKNOWN

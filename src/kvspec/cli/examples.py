@@ -58,6 +58,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec export core TINY --to tla --out core.tla", "with core.cfg, for TLC"),
         ("kvspec export peer --to smtlib --out peer-smtlib", "for any solver"),
     ),
+    "projections": (
+        ("kvspec projections", "do the runtimes' facts commute?"),
+        ("kvspec projections --json", "with the runs that look alike"),
+    ),
     "pins": (
         ("kvspec pins ./unpacked", "are these the releases that are meant?"),
         ("kvspec pins ./unpacked --json", "for a program"),
@@ -85,9 +89,9 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec ledger - --json", "from standard input, for a program"),
     ),
     "audit": (
-        ("kvspec audit run.jsonl", "a log of lines against the specification"),
+        ("kvspec audit run.jsonl", "a log of lines, event by event"),
         ("kvspec audit - --json", "from standard input, for a program"),
-        ("kvspec audit run.jsonl --max-findings 5 --sarif run.sarif", "for CI"),
+        ("kvspec audit run.jsonl --sarif run.sarif", "findings for CI"),
     ),
     "formulas": (
         ("kvspec formulas", "formulas, units, symbols"),
