@@ -58,18 +58,18 @@ def test_what_no_instance_exercises_is_an_error() -> None:
         "effects": {},
         "members": {},
     }
-    fine = answer(lock, [explored("pair", coverage=whole, witnesses=witnesses)], 1.0)
+    fine = answer([lock], [explored("pair", coverage=whole, witnesses=witnesses)], 1.0)
     assert fine.verdict == HOLDS
     first = next(iter(actions))
     part = {**whole, "actions": {**actions, first: 0}}
-    gap = answer(lock, [explored("pair", coverage=part, witnesses=witnesses)], 1.0)
+    gap = answer([lock], [explored("pair", coverage=part, witnesses=witnesses)], 1.0)
     assert gap.verdict == VIOLATED
     assert f"{first} never fires" in gap.text
     both = [
         explored("pair", coverage=part, witnesses=witnesses),
         explored("other", coverage=whole, witnesses={}),
     ]
-    assert answer(lock, both, 1.0).verdict == HOLDS
+    assert answer([lock], both, 1.0).verdict == HOLDS
 
 
 @pytest.mark.parametrize("verdict", [UNKNOWN, VIOLATED])
@@ -78,7 +78,7 @@ def test_one_bad_stage_is_enough(verdict: str) -> None:
     lock = find_system("lock")
     told = Answer("prove", verdict, {"verdict": verdict, "reason": "no luck"}, "no luck")
     bad = Done(Stage("prove lock", "x:y"), told, 1.0)
-    found = answer(lock, [bad], 1.0)
+    found = answer([lock], [bad], 1.0)
     assert found.verdict == verdict
     assert "no luck" in found.text
 
@@ -117,7 +117,7 @@ def test_a_search_that_was_cut_says_nothing_of_what_is_exercised() -> None:
     """In the files for CI, `everything is exercised` is unknown then, not held."""
     lock = find_system("lock")
     for more in ({"complete": False, "coverage": {}}, {"complete": True, "coverage": None}):
-        found = answer(lock, [explored("pair", **more)], 1.0)
+        found = answer([lock], [explored("pair", **more)], 1.0)
         (check,) = [check for check in found.checks if check.group == "vacuity lock"]
         assert check.verdict == UNKNOWN
         assert "pair" in check.message
@@ -129,6 +129,6 @@ def test_a_stage_that_a_system_lacks_is_told(kvspec) -> None:
     assert ran.code == 2
     assert "no mutants stage for two_phase_commit" in ran.err
     lock = find_system("lock")
-    found = answer(lock, [explored("pair")], 1.0, ("mutants", "test"))
+    found = answer([lock], [explored("pair")], 1.0, ("mutants", "test"))
     assert "lock has no such stage: mutants, test" in found.text
     assert found.data["left_out"] == ["mutants", "test"]

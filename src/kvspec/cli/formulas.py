@@ -40,7 +40,7 @@ def formulas(
     check_outputs(output)
     check_writable(markdown, "--markdown of kvspec formulas")
     if prove or only:
-        return deliver(_proved(only, seconds), output)
+        return deliver(proved(only, seconds), output)
     from kvspec.report import registry
 
     if markdown is not None:
@@ -50,7 +50,8 @@ def formulas(
     return deliver(Answer("formulas", HOLDS, registry.data(), registry.text()), output)
 
 
-def _proved(only: list[str] | None, seconds: float) -> Answer:
+def proved(only: list[str] | None = None, seconds: float = 10.0) -> Answer:
+    """Every identity with its proof, and the check of units."""
     from kvspec.models.symbolic.identities import prove_identities
     from kvspec.report import registry
     from kvspec.spec.formulas import BOOK

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from kvspec.counterexamples.systems import KnownSystem
     from kvspec.models.explicit import Progress
 
-KINDS = ("prove", "explore", "mutants", "test", "replay")
+KINDS = ("prove", "explore", "mutants", "test", "replay", "formulas", "documents")
+ORDER = ("mutants", "prove", "test", "replay", "documents", "formulas", "explore")
+"""The order in which stages begin."""
+SPECIFICATION = ("core", "serving", "numbering", "scheduling", "journal")
+"""The systems that are the specification: all that is said of them is checked, and every rule is broken."""
 LAYERED = "LAYERS"
 """The instance with two layers on which the torch cache is tested as well."""
 SAMPLED: dict[str, Any] = {"profile": "ci", "examples": 24, "walks": 100}
@@ -28,7 +32,7 @@ def plan(subject: KnownSystem, kinds: list[str], jobs: int) -> list[Stage]:
     claims = subject.properties().by_name
     quick = [one.name for one in subject.instances.values() if not one.slow]
     stages: list[Stage] = []
-    if "mutants" in kinds and whole:
+    if "mutants" in kinds and name in SPECIFICATION:
         stages.append(Stage(f"mutants {name}", f"{_HERE}:mutants_stage", (name, quick)))
     if "prove" in kinds and claims:
         stages.append(Stage(f"prove {name}", f"{_HERE}:prove_stage", (name, max(1, jobs - 1))))
@@ -37,6 +41,10 @@ def plan(subject: KnownSystem, kinds: list[str], jobs: int) -> list[Stage]:
     if "test" in kinds and whole:
         stages.append(Stage(f"test {name}/{LAYERED}", f"{_HERE}:layers_stage", (name, LAYERED)))
         stages.append(Stage(f"test {name}/{quick[0]}", f"{_HERE}:test_stage", (name, quick[0])))
+    if "formulas" in kinds and whole:
+        stages.append(Stage("formulas", f"{_HERE}:formulas_stage"))
+    if "documents" in kinds and whole:
+        stages.append(Stage("documents", f"{_HERE}:documents_stage"))
     if "explore" in kinds:
         stages.extend(
             Stage(f"explore {name}/{one}", f"{_HERE}:explore_stage", (name, one)) for one in quick
@@ -117,3 +125,20 @@ def replay_stage(tell: Tell) -> Answer:
     from kvspec.cli.replay import TARGETS, answer, library, run
 
     return answer(run(library(), TARGETS, tell), detailed=False, must_run=True)
+
+
+def formulas_stage(tell: Tell) -> Answer:
+    """What holds between the formulas, for all values."""
+    from kvspec.cli.formulas import proved
+
+    tell(0, 1, "")
+    return proved()
+
+
+def documents_stage(tell: Tell) -> Answer:
+    """Every valid document, and every contract broken by one change of it."""
+    from kvspec.cli.check import negative_answer
+    from kvspec.counterexamples.negative_cases import kinds_with_cases
+
+    tell(0, 1, "")
+    return negative_answer(kinds_with_cases())

@@ -107,9 +107,9 @@ def _read(path: Path, option: str) -> str:
 def _results(path: Path | None) -> dict[str, Any]:
     """The answer of `kvspec verify`, from a file or by running it."""
     if path is None:
-        from kvspec.cli.verify import check_system
+        from kvspec.cli.verify import check_systems
 
-        return check_system("core").data
+        return check_systems().data
     try:
         found = json.loads(_read(path, "--results"))
     except json.JSONDecodeError as error:

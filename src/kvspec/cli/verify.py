@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,7 @@ from cyclopts.validators import Number
 from kvspec.cli.errors import UsageError, unknown
 from kvspec.cli.lookup import system_named
 from kvspec.cli.output import CheckOutput, check_outputs, deliver
-from kvspec.cli.plan import KINDS, left_out, plan
+from kvspec.cli.plan import KINDS, ORDER, SPECIFICATION, left_out, plan
 from kvspec.cli.progress import is_shown
 from kvspec.cli.stages import Done, Stage, Watch, run_stages
 from kvspec.cli.verdicts import HOLDS, UNKNOWN, VIOLATED, Answer, Check, worst
@@ -26,73 +26,101 @@ if TYPE_CHECKING:
 
 
 def verify(
-    system: str = "core",
-    *,
+    *system: str,
     stage: Annotated[list[str] | None, Parameter(negative="")] = None,
     jobs: Annotated[int | None, Parameter(validator=Number(gt=0))] = None,
     output: CheckOutput = CheckOutput(),  # noqa: B008  # frozen, and how cyclopts takes a group
 ) -> int:
-    """Check a system by every means at once: the main job.
+    """Check the specification by every means at once: the main job.
 
     Explores each named instance, proves invariants and step claims for all sizes, kills every
-    mutant, runs the stateful test against the torch cache, and replays the library of
-    counterexamples. Something that no instance exercises (an action, a guard, the case of a claim,
-    a witness) is an error.
+    mutant, runs the stateful test against the torch cache, replays the library of
+    counterexamples, proves what holds between the formulas, and breaks each contract of the
+    documents. Something that no instance exercises (an action, a guard, the case of a claim, a
+    witness) is an error.
 
     Args:
-        system: the system; `kvspec show` lists them.
-        stage: run only the stages of this kind (explore, prove, mutants, test, replay).
+        system: the systems, by default the whole specification; `kvspec show` lists them.
+        stage: run only the stages of this kind (explore, prove, mutants, test, replay, formulas,
+            documents).
         jobs: stages at a time, by default as many as there are processors.
         output: how the answer is told.
     """
     check_outputs(output)
-    return deliver(check_system(system, stage, jobs), output)
+    return deliver(check_systems(system or SPECIFICATION, stage, jobs), output)
 
 
-def check_system(system: str, kinds: list[str] | None = None, jobs: int | None = None) -> Answer:
-    """Run the stages of these kinds, by default all."""
-    subject = system_named(system, "verify")
+def check_systems(
+    names: Sequence[str] = SPECIFICATION, kinds: list[str] | None = None, jobs: int | None = None
+) -> Answer:
+    """Run the stages of these kinds, by default all, of these systems."""
+    subjects = [system_named(name, "verify") for name in dict.fromkeys(names)]
     for kind in kinds or ():
         if kind not in KINDS:
             raise unknown("stage", kind, KINDS, "--stage of kvspec verify", "choose one of these")
     at_once = jobs or len(os.sched_getaffinity(0))
-    stages = plan(subject, kinds or list(KINDS), at_once)
+    stages = _stages(subjects, kinds or list(KINDS), at_once)
     lacking = left_out(stages, kinds or list(KINDS))
     if kinds and lacking:
-        there = [
-            kind for kind in KINDS if kind not in left_out(plan(subject, list(KINDS), 1), KINDS)
-        ]
+        told = ", ".join(subject.name for subject in subjects)
+        there = [k for k in KINDS if k not in left_out(_stages(subjects, list(KINDS), 1), KINDS)]
         raise UsageError(
-            f"no {lacking[0]} stage for {subject.name}",
+            f"no {lacking[0]} stage for {told}",
             f"--stage {lacking[0]}",
             f"one of {', '.join(there)}",
             "--stage of kvspec verify",
-            f"kvspec verify {subject.name} --stage {there[0]}",
+            f"kvspec verify {subjects[0].name} --stage {there[0]}",
         )
     start = perf_counter()
     with _watching(stages) as watch:
         done = run_stages(stages, at_once, watch)
-    return answer(subject, done, perf_counter() - start, lacking)
+    return answer(subjects, done, perf_counter() - start, lacking)
+
+
+def _stages(subjects: Sequence[KnownSystem], kinds: list[str], jobs: int) -> list[Stage]:
+    """The stages of all systems: those of the kinds that take longest first."""
+    stages = [stage for subject in subjects for stage in plan(subject, kinds, jobs)]
+    return sorted(stages, key=lambda stage: ORDER.index(stage.name.split()[0]))
 
 
 def answer(
-    subject: KnownSystem, done: list[Done], seconds: float, lacking: tuple[str, ...] = ()
+    subjects: Sequence[KnownSystem],
+    done: list[Done],
+    seconds: float,
+    lacking: tuple[str, ...] = (),
 ) -> Answer:
     """All stages together, and what none of them exercised."""
     from kvspec.report.coverage import union_gaps
     from kvspec.report.results import result_table
 
-    explored = [one.answer.data for one in done if one.answer.command == "explore"]
-    missed = union_gaps(subject.properties(), explored)
-    verdict = worst([one.answer.verdict for one in done] + [VIOLATED] * bool(missed))
+    names = ", ".join(subject.name for subject in subjects)
+    explored = {
+        subject.name: [
+            one.answer.data
+            for one in done
+            if one.answer.command == "explore" and one.answer.data.get("system") == subject.name
+        ]
+        for subject in subjects
+    }
+    missed = {
+        subject.name: union_gaps(subject.properties(), explored[subject.name])
+        for subject in subjects
+    }
+    verdict = worst(
+        [one.answer.verdict for one in done] + [VIOLATED] * any(map(bool, missed.values()))
+    )
     results = [_data(one) for one in done]
     data: dict[str, Any] = {
-        "system": subject.name,
+        "system": names,
         "verdict": verdict,
         "seconds": seconds,
         "results": results,
         "left_out": list(lacking),
-        "vacuous": [{"kind": g.kind, "name": g.name, "message": g.message} for g in missed],
+        "vacuous": [
+            {"system": name, "kind": g.kind, "name": g.name, "message": g.message}
+            for name, found in missed.items()
+            for g in found
+        ],
     }
     parts = [one.answer.text for one in done if one.answer.verdict == VIOLATED]
     parts.extend(
@@ -100,22 +128,23 @@ def answer(
         for one in done
         if one.answer.verdict == UNKNOWN
     )
-    if missed:
-        parts.append(
-            "\n".join(
-                (
-                    f"never exercised on any of {len(explored)} instances:",
-                    *(f"  {gap.message}" for gap in missed),
-                )
+    parts.extend(
+        "\n".join(
+            (
+                f"{name}: never exercised on any of {len(explored[name])} instances:",
+                *(f"  {gap.message}" for gap in found),
             )
         )
-    if lacking:
-        parts.append(f"left out, since {subject.name} has no such stage: {', '.join(lacking)}")
-    parts.extend((result_table(results), f"{verdict}: {subject.name}, in {seconds:.0f} s"))
-    checks = [check for one in done for check in _timed(one)]
-    return Answer(
-        "verify", verdict, data, "\n\n".join(parts), (*checks, *_vacuity(subject, missed, explored))
+        for name, found in missed.items()
+        if found
     )
+    if lacking:
+        parts.append(f"left out, since {names} has no such stage: {', '.join(lacking)}")
+    parts.extend((result_table(results), f"{verdict}: {names}, in {seconds:.0f} s"))
+    checks = [check for one in done for check in _timed(one)]
+    for subject in subjects:
+        checks.extend(_vacuity(subject, missed[subject.name], explored[subject.name]))
+    return Answer("verify", verdict, data, "\n\n".join(parts), tuple(checks))
 
 
 def _timed(one: Done) -> list[Check]:

@@ -18,6 +18,7 @@ def claim_rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
     """
     from kvspec.properties.core import properties
 
+    results = [result for result in results if result.get("system") == properties.system.name]
     explored = [r for r in results if r["command"] == "explore" and "states" in r]
     proofs: dict[str, dict[str, Any]] = {}
     for result in results:

@@ -51,4 +51,14 @@ def _told(result: Result) -> tuple[str, str, str]:
         cache = str(result["backend"]).rpartition(":")[2]
         extent = f"{result['touched']:,} of {result['transitions']:,} transitions taken"
         return "test", f"{cache}, {result['system']}/{result['instance']}", extent
+    if command == "formulas" and "identities" in result:
+        identities = result["identities"]
+        held = sum(each["verdict"] == "holds" for each in identities)
+        return "formulas", "all values", f"{held} of {len(identities)} identities"
+    if command == "check" and "documents" in result:
+        kinds = result["documents"]
+        cases = [case for kind in kinds for case in kind["cases"]]
+        failed = sum(case["problem"] is None for case in cases)
+        extent = f"{failed} of {len(cases)} one-field changes fail by their own code"
+        return "documents", f"{len(kinds)} kinds", extent
     return str(result["stage"]), "", str(result.get("reason", "")).splitlines()[0][:60]
