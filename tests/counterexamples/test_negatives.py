@@ -28,6 +28,7 @@ LEAST = {
     "closure": 35,
     "event-log": 34,
     "layer-trace": 12,
+    "lifecycle": 13,
     "manifest": 18,
     "saved-work": 17,
 }
