@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvspec.models.concrete.compiled import Cells
+from kvspec.models.concrete.compiled import CUT, Cells
 from kvspec.properties.audit.findings import Problem
 from kvspec.properties.audit.memory import Outputs, Recent
-from kvspec.properties.audit.window import TXNS, window
+from kvspec.properties.audit.window import LARGEST, TXNS, window
 from kvspec.spec.documents.event import Event
 from kvspec.spec.documents.log import HandleEnd
 
@@ -358,6 +358,8 @@ def _other_generation(current: int, given: int) -> Problem:
 
 
 def _refused(code: str, event: Event, field: str = "event_type", found: object = None) -> Problem:
-    """A step that the specification refuses."""
+    """A step that the specification refuses, or that leaves the bounds of the window."""
     told = event.event_type if found is None else found
+    if code == CUT:
+        return Problem("BEYOND_BOUNDS", field, f"numbers of at most {LARGEST}", told)
     return Problem(code, field, "a step that the specification takes", told)

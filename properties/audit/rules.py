@@ -75,6 +75,11 @@ _RULES: Final = (
         "all events of a request, and observations of it, are in the trace of its allocation",
         "carry the trace context through",
     ),
+    (
+        "BEYOND_BOUNDS",
+        "generations, snapshots and lengths stay below 2^53",
+        "the history of this request is not judged from here on",
+    ),
     ("CAUSE_MISSING", "an observation names the event that it follows", _CAUSE),
     ("CAUSE_UNKNOWN", "the event that is named as the cause is in the log", _CAUSE),
     ("CAUSE_TYPE", "the cause is of a type that can have this effect", _CAUSE),
@@ -178,5 +183,5 @@ ALWAYS_VIOLATED: Final = frozenset(
 All others speak of what came before; where something of that is lost, a finding is no proof.
 """
 
-NEVER_VIOLATED: Final = frozenset({"BEYOND_WINDOW", "OPEN_APPENDS"})
+NEVER_VIOLATED: Final = frozenset({"BEYOND_BOUNDS", "BEYOND_WINDOW", "OPEN_APPENDS"})
 """Rules that tell a limit of the audit: a finding leaves the answer unknown."""

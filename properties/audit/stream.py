@@ -10,8 +10,9 @@ from kvspec.models.documents.lines import read_events
 from kvspec.properties.audit.acceptor import Acceptor, Limits, Summary
 from kvspec.properties.audit.findings import Finding
 from kvspec.properties.audit.reconcile import RECONCILED, reconcile
-from kvspec.properties.audit.rules import RULES
+from kvspec.properties.audit.rules import RULES, Rule
 from kvspec.spec.documents.closing import Closing
+from kvspec.spec.documents.contracts import Broken
 from kvspec.spec.documents.log import LogHeader
 from kvspec.spec.documents.log_header import HEADER_RULES
 
@@ -42,16 +43,17 @@ class Audited:
         return sum(self.codes.values())
 
 
-def advice(code: str) -> str:
-    """What to do where a rule is broken."""
-    rule = RULES.get(code) or RECONCILED.get(code)
-    return rule.advice if rule else "correct the header: it is what the rest is read by"
+def rule(code: str) -> Rule:
+    """What a rule asks, and what to do where it is broken."""
+    from kvspec.properties.documents.event_log import event_log  # it needs the acceptor, as we do
 
-
-def meaning(code: str) -> str:
-    """What a rule asks."""
-    rule = RULES.get(code) or RECONCILED.get(code)
-    return rule.meaning if rule else HEADER_RULES[code][0]
+    found = RULES.get(code) or RECONCILED.get(code)
+    if found is not None:
+        return found
+    if code in HEADER_RULES:
+        return Rule(code, HEADER_RULES[code][0], "correct the header: the rest is read by it")
+    told = event_log.contracts[code].meaning
+    return Rule(code, told, "compare the log with what was expected of it: one of them has changed")
 
 
 def audit_lines(
@@ -99,6 +101,28 @@ def conclude(acceptor: Acceptor, where: str, closing: Closing | None, line: int)
         tuple(found[:most]),
         codes,
         closing is not None,
+    )
+
+
+def with_broken(found: Audited, broken: Broken) -> Audited:
+    """The same of a document that holds as a history and breaks a contract, as of its expected result."""
+    more = tuple(
+        Finding(
+            line=1,
+            code=broken.code,
+            field=each.path,
+            expected=str(each.expected),
+            found=str(each.found),
+            event_id="",
+            event_type="document",
+            target="the log",
+            verdict="violated",
+        )
+        for each in broken.findings
+    )
+    codes = {**found.codes, broken.code: len(more)}
+    return attrs.evolve(
+        found, verdict="violated", reason="", findings=(*found.findings, *more), codes=codes
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from kvspec.models.concrete.compiled import CUT, Cells, Compiled
+from kvspec.models.concrete.compiled import Cells, Compiled
 from kvspec.spec.append import Txn, count, is_live, k_end, start, state, target, v_end
 from kvspec.spec.append import base_generation as captured_generation
 from kvspec.spec.append import base_version as captured_version
@@ -160,6 +160,3 @@ class Window:
 def window() -> Window:
     """The window, compiled once."""
     return Window(Compiled(WINDOW))
-
-
-__all__ = ["CUT", "TXNS", "WINDOW", "Window", "snapshot", "window"]

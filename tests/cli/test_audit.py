@@ -114,6 +114,18 @@ def test_a_document_is_audited_as_well(kvspec, tmp_path):
     assert kvspec("audit", str(path)).code == 0
 
 
+def test_a_document_with_another_expected_result_is_violated(kvspec, tmp_path):
+    """The history is lawful, and not the one that is expected; the place is told."""
+    text = (DOCUMENTS / "event-log.json").read_text(encoding="utf-8")
+    path = tmp_path / "event-log.json"
+    path.write_text(text.replace('"end_generation": 8', '"end_generation": 9'), encoding="utf-8")
+    ran = kvspec("audit", str(path), "--json")
+    (found,) = ran.json["findings"]
+    assert (ran.code, found["code"]) == (1, "EXPECTED_HANDLES")
+    assert "handles" in path.read_text(encoding="utf-8").splitlines()[found["line"] - 1]
+    assert "EXPECTED_HANDLES" in kvspec("audit", str(path)).out
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -116,7 +116,7 @@ def _document(
     """Audit a log in the form of one document; `error`: why its first line is no header of lines."""
     from kvspec.models.documents import convert, decode, line_of
     from kvspec.properties.audit.acceptor import Acceptor
-    from kvspec.properties.audit.stream import conclude
+    from kvspec.properties.audit.stream import conclude, with_broken
     from kvspec.properties.documents.event_log import event_log
 
     if raw.rstrip().endswith(b"}") and b'"events"' not in raw:
@@ -127,6 +127,9 @@ def _document(
     for place, event in enumerate(log.events):
         acceptor.feed(place, event)
     found = conclude(acceptor, where, None, len(log.events))
+    broken = event_log.first_broken(log) if found.verdict == HOLDS else None
+    if broken is not None:
+        found = with_broken(found, broken)
     findings = tuple(
         attrs.evolve(each, line=line_of(text, _pointer(each))) for each in found.findings
     )
@@ -134,6 +137,8 @@ def _document(
 
 
 def _pointer(finding: Finding) -> str:
+    if finding.event_type == "document":
+        return finding.field
     if finding.event_type == "header" and not finding.event_id:
         return f"/header/{finding.field}"
     return f"/events/{finding.line}/{finding.field}"
@@ -158,17 +163,18 @@ def answer(found: Audited | None, file: str | None) -> Answer:
 
 
 def _finding_text(where: str, finding: Finding) -> str:
-    from kvspec.properties.audit.stream import advice, meaning
+    from kvspec.properties.audit.stream import rule
 
+    broken = rule(finding.code)
     head = "" if finding.verdict == VIOLATED else f" ({finding.verdict}: {finding.note})"
     return "\n".join(
         (
-            f"{where}:{finding.line}: {finding.code}{head}: {meaning(finding.code)}",
+            f"{where}:{finding.line}: {finding.code}{head}: {broken.meaning}",
             f"  event     {finding.subject}",
             f"  at        {finding.field}",
             f"  expected  {finding.expected}",
             f"  found     {finding.found}",
-            f"  do        {advice(finding.code)}",
+            f"  do        {broken.advice}",
         )
     )
 
@@ -204,7 +210,7 @@ def _check(finding: Finding, file: str | None) -> Check:
 
 
 def _data(found: Audited) -> dict[str, Any]:
-    from kvspec.properties.audit.stream import advice
+    from kvspec.properties.audit.stream import rule
 
     summary = found.summary
     return {
@@ -222,5 +228,7 @@ def _data(found: Audited) -> dict[str, Any]:
         "generations_taken": summary.taken,
         "live_handles": summary.live,
         "codes": found.codes,
-        "findings": [{**attrs.asdict(each), "do": advice(each.code)} for each in found.findings],
+        "findings": [
+            {**attrs.asdict(each), "do": rule(each.code).advice} for each in found.findings
+        ],
     }

@@ -5,6 +5,7 @@ import pytest
 from telling import Teller, audit, codes
 
 from kvspec.properties.audit.rules import ALWAYS_VIOLATED, GUARDS, NEVER_VIOLATED, OWN, RULES
+from kvspec.properties.audit.window import LARGEST
 
 
 def with_change(place, **fields):
@@ -127,6 +128,7 @@ CASES = {
         t.fail("p", 0, outcome="conflict", reason="STALE_SNAPSHOT"),
     ],
     "OPEN_APPENDS": open_appends,
+    "BEYOND_BOUNDS": lambda t: t.whole(handle_generation=LARGEST),
     "CAUSE_MISSING": observed("slots", caused_by_event_id=None),
     "CAUSE_UNKNOWN": observed("bytes", caused_by_event_id="nothing"),
     "CAUSE_TYPE": with_change(6, caused_by_event_id="cache-0/0"),
