@@ -43,8 +43,9 @@ types: $(STAMP) ## Check types
 bench: $(STAMP) ## Measure speed
 	$(BIN)/python -m kvspec bench
 
-docs: $(STAMP) ## Write the generated parts of the README and docs/formulas.md anew
+docs: $(STAMP) ## Write the generated parts of the README and the generated pages in docs/ anew
 	$(BIN)/kvspec formulas --markdown docs/formulas.md
+	$(BIN)/kvspec projections --markdown docs/projections.md
 	$(BIN)/kvspec report --readme README.md
 
 clean: ## Remove build products and caches

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from kvspec.models.concrete import Event, Machine, State
 from kvspec.spec import canonical_lifecycle as sigma
@@ -13,12 +14,14 @@ from kvspec.spec.language import instance
 
 __all__ = ["projections", "replayed"]
 
-_ARGUMENTS = {"allocate": ("h", "r", "n"), "decode_publish": ("h", "n")}
+MOST_PROMPT_TOKENS: Final = 4_096
+"""A longer prompt is refused: the run is an example, and its table of lengths is held in memory."""
+_ARGUMENTS: Final = {"allocate": ("h", "r", "n"), "decode_publish": ("h", "n")}
 
 
 def _machine(prompt_tokens: int) -> Machine:
-    """One handle and one request, with room for the prompt and one row more."""
-    room = max(prompt_tokens, 0) + 1
+    """One handle and one request, with room for the prompt and one row more, up to a limit."""
+    room = min(max(prompt_tokens, 0), MOST_PROMPT_TOKENS) + 1
     sizes = {"Handle": 1, "Request": 1, "Length": room, "Version": 3, "Generation": 1}
     known = sigma.system.sorts()
     made = instance(

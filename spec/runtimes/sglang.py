@@ -8,6 +8,7 @@ them for others, and frees its slot; the tree evicts what nobody protects, whene
 
 Left out: pages of more than one row, chunked prefill, drafts, input embeddings (whose retraction discards
 output ids), offloading, priorities.
+Taken from the pinned `schedule_batch.py` itself: where the counter is written.
 Assumed: all prompts begin alike, so that the tree is one path; a batch of one request runs at a time;
 what was matched in the tree counts as rows of the prefill.
 """

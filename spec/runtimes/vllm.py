@@ -8,6 +8,7 @@ sends them (`_free_request`); freeing them removes the request.
 
 Left out: chunked prefill, asynchronous scheduling, prefix caching, encoder inputs, streamed input, a stop
 within accepted drafts, what the queues look like.
+Taken from the pinned `scheduler.py` itself: that rejected drafts go before the sampled tokens are appended.
 Assumed: a step of one request is under way at a time; `slots` are those that the manager has for it, and
 blocks have one slot. `update_from_output` is here two actions, of a prefill and of a decode step.
 """

@@ -134,6 +134,7 @@ def test_commutation_with_two_handles(found, name):
     assert (result.breaches, result.refused) == ((), None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("believed", BELIEVED, ids=lambda b: b.projection.name)
 def test_what_is_believed_is_refuted(believed):
     """The check finds by itself the coordinate in which a mistaken projection fails."""
@@ -169,6 +170,7 @@ def test_a_wrapper_without_one_receipt_is_refuted():
     assert one(found).verdict == "violated"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("found", "claims"), REFINED, ids=lambda x: getattr(x, "name", ""))
 def test_receipts_are_a_refinement_for_all_sizes(found, claims):
     """For any number of handles, requests, layers and rows: proved, not searched."""

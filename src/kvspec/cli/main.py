@@ -25,6 +25,7 @@ from kvspec.cli.ledger import ledger
 from kvspec.cli.manifest import manifest
 from kvspec.cli.mutants import mutants
 from kvspec.cli.pins import pins
+from kvspec.cli.projections import projections
 from kvspec.cli.prove import prove
 from kvspec.cli.record import record
 from kvspec.cli.replay import replay
@@ -48,6 +49,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "record": record,
     "show": show,
     "export": export,
+    "projections": projections,
     "pins": pins,
     "report": report,
     "check": check,
