@@ -7,8 +7,9 @@ can cut the last line alone. Left out: rotation, and forcing lines to the disk.
 
 from __future__ import annotations
 
-import json
 from typing import TextIO
+
+import msgspec
 
 from kvspec.models.documents.lines import write_closing, write_header
 from kvspec.models.telemetry.records import Record
@@ -46,7 +47,7 @@ class AuditLog:
         elif isinstance(item, Closing):
             self._stream.write(write_closing(item))
         else:
-            self._stream.write(json.dumps(item.line, ensure_ascii=False) + "\n")
+            self._stream.write(msgspec.json.encode(item.line).decode() + "\n")
             self.lines += 1
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ Its clock is for intervals within it alone; wall time is for people. Left out: h
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -94,7 +95,13 @@ def event_id(instance: str, sequence: int) -> str:
 def wall_time(ns: int) -> str:
     """RFC 3339 in UTC, with all nine digits: `2026-01-31T12:00:00.000000001Z`."""
     seconds, rest = divmod(ns, _NS)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+    return f"{_second(seconds)}.{rest:09d}Z"
+
+
+@lru_cache(maxsize=4)
+def _second(seconds: int) -> str:
+    """The text of a second, which many events share."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def follows(event_type: str, cause_type: str) -> bool:
