@@ -9,6 +9,7 @@ Left out: policies. Any policy is a restriction of this system, so that what is 
 
 from __future__ import annotations
 
+from kvspec.spec import serving
 from kvspec.spec.append import Key, Txn, append
 from kvspec.spec.batch import Row
 from kvspec.spec.core import LIMITS
@@ -48,7 +49,6 @@ from kvspec.spec.serving import (
     prompt_rows_remaining,
     service_phase,
 )
-from kvspec.spec.serving import system as serving
 
 
 class Priority(Enum):
@@ -157,7 +157,10 @@ def choose_next(step: Step, h: Handle) -> None:
 
 
 system = System.of(
-    "scheduling", "The serving system beside any scheduler at all.", *serving.modules, scheduling
+    "scheduling",
+    "The serving system beside any scheduler at all.",
+    *serving.system.modules,
+    scheduling,
 )
 
 DECISIONS = instance(

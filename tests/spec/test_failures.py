@@ -3,23 +3,27 @@
 import attrs
 import pytest
 
-from kvspec.spec import core
+from kvspec.spec import core, serving
 from kvspec.spec.append import begin
 from kvspec.spec.failures import CODES, FailureClass
 from kvspec.spec.language import DefinitionError, Step
 
+SYSTEMS = (core.system, serving.system)
 GUARDS = [
-    (action.name, guard) for action in core.system.actions.values() for guard in action.guards
+    (action.name, guard)
+    for system in SYSTEMS
+    for action in system.actions.values()
+    for guard in action.guards
 ]
 
 
 def test_every_code_is_used_by_some_guard():
-    """No code is declared that the core system never gives (A12, C7)."""
+    """No code is declared that neither the core nor the serving system gives (A12, C7)."""
     assert set(CODES) == {guard.code.name for _, guard in GUARDS}
 
 
 def test_every_guard_has_a_code_of_the_list():
-    """Every guard of the core refuses with a code of the list, the very object (A12)."""
+    """Every guard of the core and of the serving system refuses with a code of the list, the very object (A12)."""
     assert [name for name, guard in GUARDS if CODES.get(guard.code.name) is not guard.code] == []
 
 
@@ -41,9 +45,10 @@ def test_the_classes_are_in_the_order_of_the_contract():
 
 def test_guards_of_every_action_keep_the_order():
     """Within an action the classes of the guards never go back (A12)."""
-    for action in core.system.actions.values():
-        orders = [guard.code.order for guard in action.guards if guard.code.order]
-        assert orders == sorted(orders), action.name
+    for system in SYSTEMS:
+        for action in system.actions.values():
+            orders = [guard.code.order for guard in action.guards if guard.code.order]
+            assert orders == sorted(orders), action.name
 
 
 def test_codes_and_meanings_tell_each_other_apart():
