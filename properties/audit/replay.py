@@ -12,7 +12,7 @@ from typing import Final
 from kvspec.models.concrete.compiled import CUT, Cells
 from kvspec.properties.audit.findings import Problem
 from kvspec.properties.audit.memory import Outputs, Recent
-from kvspec.properties.audit.window import LARGEST, TXNS, window
+from kvspec.properties.audit.window import EMITS, LARGEST, TXNS, window
 from kvspec.spec.documents.event import Event
 from kvspec.spec.documents.log import HandleEnd
 
@@ -189,8 +189,8 @@ class Replay:
         if not isinstance(found, Live):
             return found
         cells, index = found.cells, event.output_index
-        if cells[self.window.phase] != "DECODE_READY":
-            return _refused("HANDLE_TERMINAL", event)
+        if not self.window.can_emit(cells, 0):
+            return _refused(EMITS.code.name, event)
         expected = found.outputs.emit(-1 if index is None else index)
         if expected is not None:
             return Problem("OUTPUT_INDEX", "output_index", expected, index)

@@ -16,6 +16,7 @@ from kvspec.spec.append import Txn, count, is_live, k_end, start, state, target,
 from kvspec.spec.append import base_generation as captured_generation
 from kvspec.spec.append import base_version as captured_version
 from kvspec.spec.core import make_instance
+from kvspec.spec.frontier import emit
 from kvspec.spec.handles import Handle, Phase, generation, k_rows, phase, version
 from kvspec.spec.language import Expr, Symbol, Variable, exists, type_of, where
 from kvspec.spec.prefix import filled
@@ -34,6 +35,9 @@ WINDOW: Final = make_instance(
     versions=LARGEST,
     generations=LARGEST,
 )
+
+EMITS: Final = emit.guard("HANDLE_TERMINAL")
+"""The guard of the frontier's `emit` that asks for nothing beyond the core; the others need a prompt."""
 
 
 def snapshot(h: Expr) -> Expr:
@@ -87,6 +91,7 @@ class Window:
         self.is_live = compiled.value(is_live(x), x)
         self.has_live = compiled.value(exists(Txn, lambda x: is_live(x) & (target[x] == h)), h)
         self.snapshot_of = compiled.value(snapshot(h), h)
+        self.can_emit = compiled.value(EMITS.condition, *emit.parameters)
         self.pairs = tuple(self._pairs())
 
     def _each(self, variable: Variable) -> list[int]:

@@ -95,6 +95,13 @@ def test_a_cancelled_request_ends_its_appends():
         assert codes(*begun, end) == expected
 
 
+def test_a_request_that_has_ended_puts_out_nothing():
+    """The guard is that of the frontier's emit."""
+    t = Teller()
+    events = [*t.running(), t.finish(2, 5), t.emit(2, 1)]
+    assert codes(*events) == ["HANDLE_TERMINAL"]
+
+
 def test_an_observation_may_come_before_its_cause():
     """Sources are not ordered: an observation waits for the event that it follows."""
     t = Teller()

@@ -1,0 +1,119 @@
+"""A whole log: header, events and closing come to one verdict, each finding in its line."""
+
+import attrs
+import pytest
+from telling import Teller, sampled
+
+from kvspec.models.documents.lines import write_closing, write_event
+from kvspec.properties.audit import Limits
+from kvspec.properties.audit.rules import RULES
+from kvspec.properties.audit.stream import audit_lines, rule
+from kvspec.properties.audit.synthetic import HEADER
+from kvspec.properties.documents.event_log import event_log
+from kvspec.spec.documents.closing import Closing
+from kvspec.spec.documents.log import HandleEnd, MetricFamily, Source
+from kvspec.spec.documents.log_header import HEADER_RULES
+
+RUNNING = HandleEnd(
+    request_id="r",
+    handle_generation=0,
+    end_generation=0,
+    phase="DECODE_READY",
+    snapshot=2,
+    committed_tokens=5,
+)
+SOURCE = Source(runtime="vllm", release="v0.22.0", commit="0" * 40)
+
+
+def family(name, *labels):
+    """A metric family with these labels."""
+    return MetricFamily(name=name, kind="counter", labels=labels, outcomes=())
+
+
+def audited(events, closing=None, header=HEADER, **limits):
+    """The audit of a log of these events, with a closing if there is one."""
+    lines = [write_event(event).encode() for event in events]
+    if closing is not None:
+        lines.append(write_closing(closing).encode())
+    return audit_lines(header, lines, "the log", Limits(**limits))
+
+
+def test_a_log_and_its_closing_agree():
+    """What the cache held is what the log comes to."""
+    found = audited(Teller().running(), Closing(is_all=True, handles=(RUNNING,)))
+    assert (found.verdict, found.closed, found.total) == ("holds", True, 0)
+    assert not audited(Teller().running()).closed
+
+
+@pytest.mark.parametrize(
+    ("held", "code"),
+    [
+        ({"snapshot": 1, "committed_tokens": 4}, "PREMATURE_SUCCESS"),
+        ({"snapshot": 3}, "EVENT_LOST"),
+    ],
+)
+def test_a_log_that_is_ahead_or_behind_is_violated(held, code):
+    """The difference is told in the line of the closing; a sample proves nothing by it."""
+    closing = Closing(is_all=True, handles=(attrs.evolve(RUNNING, **held),))
+    found = audited(Teller().running(), closing)
+    (told,) = found.findings
+    assert (found.verdict, told.code, told.line, told.event_type) == (
+        "violated",
+        code,
+        8,
+        "closing",
+    )
+    assert found.codes == {code: 1}
+    assert audited(Teller().running(), closing, sampled()).verdict == "unknown"
+
+
+def test_a_header_that_breaks_a_rule_is_violated():
+    """A broken header is told in line 1, before all events."""
+    header = attrs.evolve(HEADER, producer_revision=" ")
+    events = Teller().running()
+    events[3] = attrs.evolve(events[3], trace_id="")
+    found = audited(events, header=header)
+    assert [(each.line, each.code) for each in found.findings] == [
+        (1, "PRODUCER_REVISION"),
+        (5, "TRACE_MISSING"),
+    ]
+
+
+@pytest.mark.parametrize("code", HEADER_RULES)
+def test_each_rule_of_the_header_is_seen_to_fail(code):
+    """The contracts of the document that speak of the header are the same functions."""
+    broken = {
+        "SCHEMA_VERSION": {"schema_version": 2},
+        "PRODUCER_REVISION": {"producer_revision": ""},
+        "SOURCE_PIN": {"source": SOURCE},
+        "CONVERSION": {"conversion": attrs.evolve(HEADER.conversion, token_bytes=-1)},
+        "METRIC_CARDINALITY": {"metric_families": (family("x", "trace_id"),)},
+        "METRIC_DENOMINATOR": {"metric_families": (family("x_outcomes_total"),)},
+    }
+    found = audited(Teller().running(), header=attrs.evolve(HEADER, **broken[code]))
+    assert set(found.codes) == {code}
+    assert code in event_log.contracts
+
+
+def test_findings_beyond_the_limit_are_counted():
+    """Header and events share the limit."""
+    header = attrs.evolve(HEADER, producer_revision="", schema_version=0)
+    events = [attrs.evolve(each, trace_id="") for each in Teller().running()]
+    found = audited(events, header=header, findings=3)
+    assert (len(found.findings), found.total) == (3, 2 + len(events))
+
+
+def test_every_code_has_a_rule():
+    """Whatever is told, it can be said what it asks and what to do."""
+    for code in (*RULES, *HEADER_RULES, *event_log.contracts):
+        assert rule(code).meaning
+        assert rule(code).advice
+
+
+def test_a_tick_tells_the_line(monkeypatch):
+    """Now and then, while the log is read."""
+    monkeypatch.setattr("kvspec.properties.audit.stream.TICKS", 3)
+    lines = [write_event(event).encode() for event in Teller().running()]
+    told = []
+    audit_lines(HEADER, lines, "the log", tick=told.append)
+    assert told == [3, 6]
