@@ -132,3 +132,26 @@ def test_a_log_that_could_not_be_written_is_unknown(kvspec, tmp_path: Path, monk
     ran = kvspec("record", str(tmp_path / "run.jsonl"), "--requests", "1")
     assert ran.code == 3
     assert "no space left" in ran.out
+
+
+@pytest.mark.bench
+def test_what_telling_costs_is_told(kvspec, monkeypatch) -> None:
+    """`kvspec bench telemetry` gives the steps a second of each way, and their ratio."""
+    from kvspec.models.decode import telemetry_cost
+
+    measure = telemetry_cost.measure
+    monkeypatch.setattr(telemetry_cost, "measure", lambda: measure(1, 2, 1))
+    ran = kvspec("bench", "telemetry", "--json")
+    assert ran.code == 0
+    ways = ran.json["ways"]
+    assert list(ways) == list(telemetry_cost.WAYS)
+    assert ways[telemetry_cost.BARE]["rate_ratio"] == 1
+    assert all(way["steps_per_second"] > 0 for way in ways.values())
+
+
+def test_telling_cannot_be_measured_without_its_libraries(kvspec, monkeypatch) -> None:
+    """It says what to install."""
+    monkeypatch.setattr("kvspec.cli.bench_telemetry.NEEDED", ("no_such_library",))
+    ran = kvspec("bench", "telemetry")
+    assert ran.code == 2
+    assert "kvspec[torch,telemetry]" in ran.err

@@ -30,9 +30,10 @@ def bench(
     compilation. Other counts than expected are `violated`. Without Spin it ends `unknown`.
 
     `kvspec bench audit` audits a long log instead, and compares with reading its lines alone.
+    `kvspec bench telemetry` decodes on the torch cache, and compares with telling nothing of it.
 
     Args:
-        instance: a row of the peer model, or `audit`.
+        instance: a row of the peer model, or `audit`, or `telemetry`.
         events: how long the log is that is audited.
         output: how the answer is told.
     """
@@ -40,9 +41,14 @@ def bench(
         from kvspec.cli.bench_audit import bench_audit
 
         return deliver(bench_audit(events), output)
+    if instance == "telemetry":
+        from kvspec.cli.bench_telemetry import bench_telemetry
+
+        return deliver(bench_telemetry(), output)
     subject = system_named("peer", "bench")
     if instance not in subject.instances:
-        rows, do = [*subject.instances, "audit"], f"kvspec bench {next(iter(subject.instances))}"
+        rows = [*subject.instances, "audit", "telemetry"]
+        do = f"kvspec bench {next(iter(subject.instances))}"
         raise unknown("instance of peer", instance, rows, "INSTANCE of kvspec bench", do)
     chosen = subject.instances[instance]
     with exploring(f"peer/{chosen.name}") as progress:

@@ -103,6 +103,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec bench", "9.9 million states, ours and Spin's"),
         ("kvspec bench 2,2,2,3,2", "a smaller row"),
         ("kvspec bench audit", "events a second of kvspec audit"),
+        ("kvspec bench telemetry", "what telling costs the torch cache"),
     ),
 }
 
