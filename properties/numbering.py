@@ -17,7 +17,6 @@ from kvspec.spec.handles import (
     Phase,
     generation,
     is_held,
-    is_terminal,
     phase,
     version,
 )
@@ -30,38 +29,33 @@ from kvspec.spec.numbering import (
     fenced_by_snapshot,
     fenced_by_state,
     incarnation,
+    incarnation_of,
     serial,
+    serial_of,
     snapshot,
+    snapshot_of,
     system,
 )
 
 numbering = Properties(system, given=core)
 
 
-def ends_counted(h: Expr) -> Expr:
-    """Changes of phase that the first numbering counts: the end of a request, and its release."""
-    return where(phase[h] == Phase.RELEASED, 2, where(is_terminal(h), 1, 0))
-
-
 @numbering.invariant
 def the_serial_is_a_projection() -> Expr:
     """The first numbering is the version and the changes of phase that came after it."""
-    return forall(Handle, lambda h: serial[h] == version[h] + ends_counted(h))
+    return forall(Handle, lambda h: serial[h] == serial_of(h))
 
 
 @numbering.invariant
 def the_snapshot_number_is_a_projection() -> Expr:
     """The second numbering is the version, and one more once the request is released."""
-    return forall(
-        Handle,
-        lambda h: snapshot[h] == version[h] + where(phase[h] == Phase.RELEASED, 1, 0),
-    )
+    return forall(Handle, lambda h: snapshot[h] == snapshot_of(h))
 
 
 @numbering.invariant
 def the_incarnation_is_a_projection() -> Expr:
     """Requests that had a handle are its releases, and the one that holds it."""
-    return forall(Handle, lambda h: incarnation[h] == generation[h] + where(is_held(h), 1, 0))
+    return forall(Handle, lambda h: incarnation[h] == incarnation_of(h))
 
 
 @numbering.invariant
@@ -98,7 +92,7 @@ def a_serial_counts_on() -> Expr:
         Handle,
         lambda x, h: implies(
             is_live(x) & (target[x] == h) & (incarnation[h] == base_incarnation[x]),
-            base_serial[x] + ends_counted(h) <= serial[h],
+            base_serial[x] + serial_of(h) <= serial[h] + version[h],
         ),
     )
 

@@ -38,6 +38,8 @@ from kvspec.spec.handles import (
     context,
     generation,
     handles,
+    is_held,
+    is_terminal,
     phase,
     rewind,
     version,
@@ -179,6 +181,21 @@ def number_a_publication(step: ExtensionStep, x: Txn) -> None:
 def clear_an_abort(step: Step, x: Txn) -> None:
     """An aborted append has captured nothing."""
     clear(step, x)
+
+
+def serial_of(h: Expr) -> Expr:
+    """The first numbering as a projection of the core's state: the version, and what ended since."""
+    return version[h] + where(phase[h] == Phase.RELEASED, 2, where(is_terminal(h), 1, 0))
+
+
+def snapshot_of(h: Expr) -> Expr:
+    """The second numbering as a projection: the version, and one more once the request is released."""
+    return version[h] + where(phase[h] == Phase.RELEASED, 1, 0)
+
+
+def incarnation_of(h: Expr) -> Expr:
+    """Requests that had the handle as a projection: its releases, and the request that holds it."""
+    return generation[h] + where(is_held(h), 1, 0)
 
 
 def fenced_by_serial(x: Expr) -> Expr:
