@@ -17,11 +17,11 @@ from kvspec.models.concrete import Event, Machine, Refusal
 from kvspec.models.concrete.evaluate import Bound
 from kvspec.models.concrete.state import Value
 from kvspec.properties.documents.facts import count, fact
-from kvspec.properties.numbering import ends_counted
 from kvspec.spec import core
 from kvspec.spec.documents.lifecycle import BatchRow, Call, Seen, Snapshot
-from kvspec.spec.handles import is_held, version
-from kvspec.spec.language import Expr, Instance
+from kvspec.spec.handles import is_held
+from kvspec.spec.language import Instance
+from kvspec.spec.numbering import serial_of
 
 SNAPSHOTS: Final = (
     "allocate",
@@ -55,11 +55,6 @@ class Request:
     name: str
     handle: int
     parent: str | None
-
-
-def serial(h: Expr) -> Expr:
-    """The number of a snapshot in the first numbering."""
-    return version[h] + ends_counted(h)
 
 
 class Replay:
@@ -252,7 +247,7 @@ class Replay:
     def _store(self, name: str) -> Snapshot:
         request = self.requests[name]
         handle = request.handle
-        number = count(self.machine, self.state, serial, handle)
+        number = count(self.machine, self.state, serial_of, handle)
         self.last[name] = number
         self.versions[name, number] = int(self.value("version", handle) or 0)
         keys, values = self._lengths(handle)
