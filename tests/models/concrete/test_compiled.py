@@ -7,7 +7,7 @@ import pytest
 
 from kvspec.models.concrete import Event
 from kvspec.models.concrete.compiled import CUT, Compiled
-from kvspec.spec.core import REUSE, TINY, make_instance
+from kvspec.spec.core import RACE, REUSE, TINY, make_instance
 from kvspec.spec.handles import Handle, Length, Phase, length, phase
 from kvspec.spec.language import Symbol, after, exists, type_of
 
@@ -32,7 +32,7 @@ def reachable(machine, most):
 
 @pytest.mark.parametrize(
     ("instance", "most"),
-    [(TINY, 999), (REUSE, 300), (FORKS, 200), (TALL, 200), (garden.make(), 60)],
+    [(TINY, 999), (REUSE, 150), (FORKS, 90), (TALL, 60), (garden.make(), 40)],
     ids=lambda value: getattr(value, "name", None),
 )
 def test_compiled_and_interpreted_steps_agree(instance, most):
@@ -44,6 +44,18 @@ def test_compiled_and_interpreted_steps_agree(instance, most):
             assert compiled.disagreement(found, event) is None
             kinds.add(compiled.step(found, event)[0])
     assert kinds == {"accepted", "refused", "cut"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("instance", [REUSE, RACE], ids=lambda found: found.name)
+def test_whole_instances_agree(instance):
+    """Every event of every reachable state of two more instances of the core."""
+    compiled = Compiled(instance)
+    states = reachable(compiled.machine, instance.expected.states)
+    assert len(states) == instance.expected.states
+    for found in states:
+        for event in compiled.machine.events():
+            assert compiled.disagreement(found, event) is None
 
 
 def test_a_disagreement_is_told():
