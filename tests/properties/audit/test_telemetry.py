@@ -3,13 +3,14 @@
 import io
 import json
 import time
+from contextlib import suppress
 
 import pytest
 
 pytest.importorskip("torch")
 
-from kvspec.models.decode import LAYOUT_KINDS, DecodeBackend
-from kvspec.models.decode.recording import record
+from kvspec.models.decode import FAULTS, LAYOUT_KINDS, DecodeBackend
+from kvspec.models.decode.recording import UnexpectedReplyError, record
 from kvspec.models.documents.lines import read_header
 from kvspec.models.telemetry.audit_log import AuditLog
 from kvspec.models.telemetry.channel import Channel
@@ -109,6 +110,48 @@ def test_a_log_that_comes_to_other_rows_than_the_cache_differs() -> None:
     end.update(phase="DECODE_READY", snapshot=1, end_generation=0, committed_tokens=99)
     found = audit([*lines[: published + 1], json.dumps(closing).encode()])
     assert found.codes == {"STATE_DIFFERS": 1}
+
+
+CACHE_FAULTS = {
+    "publish.drop-guard.STALE_SNAPSHOT": "STALE_SNAPSHOT",
+    "publish.drop-assignment.k_rows": "FREED_EARLY",
+    "publish.drop-assignment.v_rows": "RESIDENT_BYTES",
+    "truncate.layer-local": "RESIDENT_BYTES",
+    "truncate.drop-assignment.version": "RESULT_SNAPSHOT",
+    "fork.shared-rows": "USED_SLOTS",
+    "release.keeps-rows": "USED_SLOTS",
+    "release.drop-assignment.generation": "RESULT_GENERATION",
+}
+
+
+@pytest.mark.parametrize(("fault", "code"), CACHE_FAULTS.items())
+def test_a_faulty_cache_is_convicted_by_its_own_log(fault: str, code: str) -> None:
+    """The instrument tells what it finds on the tables, so a log tells on a cache that broke a rule."""
+    stream = io.StringIO()
+    telemetry = Telemetry([AuditLog(stream)])
+    backend = DecodeBackend(device="cpu", faults=(fault,), telemetry=telemetry)
+    with suppress(UnexpectedReplyError):
+        record(backend, requests=3, steps=4)
+    telemetry.close()
+    assert telemetry.errors == 0
+    found = audit(stream.getvalue().encode().splitlines())
+    assert found.verdict == "violated"
+    assert code in found.codes, found.codes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_fault_of_the_cache_troubles_its_telemetry(fault: str) -> None:
+    """Whatever an unsound cache does, the instrument raises nothing and the log can be read."""
+    stream = io.StringIO()
+    telemetry = Telemetry([AuditLog(stream)])
+    with suppress(UnexpectedReplyError):
+        record(
+            DecodeBackend(device="cpu", faults=(fault,), telemetry=telemetry), requests=3, steps=4
+        )
+    telemetry.close()
+    assert (telemetry.errors, telemetry.first_error) == (0, "")
+    assert audit(stream.getvalue().encode().splitlines()).summary.events > 10
 
 
 class Slow:
