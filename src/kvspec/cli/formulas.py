@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from kvspec.cli.errors import UsageError
+from kvspec.cli.evaluate import evaluated
 from kvspec.cli.output import CheckOutput, Flag, check_outputs, check_writable, deliver
 from kvspec.cli.progress import counting
 from kvspec.cli.verdicts import HOLDS, VIOLATED, Answer, Check, worst
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def formulas(
-    *,
+    name: str | None = None,
+    *values: str,
     prove: Flag = False,
     only: Annotated[list[str] | None, Parameter(negative="")] = None,
     seconds: Annotated[float, Parameter(validator=Number(gt=0))] = 10.0,
@@ -31,6 +33,9 @@ def formulas(
     lists of any length; one that fails is shown with values that break it, as plain Python confirms.
 
     Args:
+        name: compute this formula.
+        values: a value for each of its arguments, in their order or by name, as in G=128; a list
+            has commas.
         prove: prove the identities.
         only: prove the identities of this name alone, with * for anything; may be given again.
         seconds: give up on a query of a proof after so many seconds.
@@ -38,6 +43,8 @@ def formulas(
         output: how the answer is told.
     """
     check_outputs(output)
+    if name is not None:
+        return deliver(evaluated(name, values), output)
     check_writable(markdown, "--markdown of kvspec formulas")
     if prove or only:
         return deliver(proved(only, seconds), output)

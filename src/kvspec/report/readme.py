@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-FIXED = ("phases", "appends", "picture")
+FIXED = ("phases", "appends", "picture", "figures")
 MEASURED = ("results", "claims")
 _PART = re.compile(r"<!-- kvspec (\w+) -->\n(.*?)<!-- end \1 -->", re.DOTALL)
 
@@ -72,6 +72,10 @@ def make_part(name: str, results: Mapping[str, Any] | None) -> str:
     if name in ("phases", "appends"):
         variable = {"phases": "phase", "appends": "state"}[name]
         return f"\n```mermaid\n{core_diagram(variable, 'mermaid')}\n```\n\n"
+    if name == "figures":
+        from kvspec.report.figures import figure_markdown
+
+        return f"\n{figure_markdown()}\n\n"
     if name == "picture":
         from kvspec.report.pictures import publication_picture
 

@@ -157,14 +157,16 @@ def _verdict(proof: Proof) -> dict[str, Any]:
     }
 
 
-FORMULA_HEAD = ("formula", "unit", "section", "what it is")
+FORMULA_HEAD = ("name", "formula", "unit", "section", "what it is")
 SYMBOL_HEAD = ("symbol", "unit", "least", "section", "what it is")
 IDENTITY_HEAD = ("identity", "shown by", "claim")
 
 
-def formula_rows() -> list[tuple[str, str, str, str]]:
+def formula_rows() -> list[tuple[str, str, str, str, str]]:
     """A row for each formula."""
-    return [(each.text(), str(each.unit), each.section, each.doc) for each in by_section()]
+    return [
+        (each.name, each.text(), str(each.unit), each.section, each.doc) for each in by_section()
+    ]
 
 
 def symbol_rows() -> list[tuple[str, str, str, str, str]]:
@@ -216,7 +218,7 @@ reserved, physical, resident or temporary.
 
 def markdown() -> str:
     """The registry as a page."""
-    formulas = [(f"`{t}`", f"`{u}`", s, d) for t, u, s, d in formula_rows()]
+    formulas = [(f"`{n}`", f"`{t}`", f"`{u}`", s, d) for n, t, u, s, d in formula_rows()]
     symbols = [(f"`{s}`", f"`{u}`", *rest) for s, u, *rest in symbol_rows()]
     identities = [(f"`{name}`", how, claim) for name, how, claim in identity_rows()]
     told = [
