@@ -13,6 +13,9 @@ from kvspec.properties.audit.acceptor import Acceptor, Limits
 from kvspec.properties.audit.stream import Audited, audit_lines
 from kvspec.properties.audit.synthetic import HEADER, long_log
 
+ROUNDS = 3
+"""Both are measured so many times in turn, and the best time of each is told."""
+
 SPARSE = Limits(window=512, tombstones=512)
 """Little to remember, so that what grows with the log would be seen beside it."""
 
@@ -20,18 +23,26 @@ SPARSE = Limits(window=512, tombstones=512)
 def bench_audit(events: int) -> Answer:
     """Audit a long lawful log; memory is measured apart, at two lengths of the same log."""
     lines = [write_event(event).encode() for event in islice(long_log(), events)]
-    start = perf_counter()
-    for _ in read_events(lines, "the log"):
-        pass
-    reading = perf_counter() - start
-    start = perf_counter()
-    found = audit_lines(HEADER, lines, "the log")
-    auditing = perf_counter() - start
+    seconds = [(_reading(lines), *_auditing(lines)) for _ in range(ROUNDS)]
+    reading, auditing = (min(each[place] for each in seconds) for place in (0, 1))
+    found = seconds[-1][2]
     size = sum(map(len, lines))
-    del lines
     part = max(events // 20, 1_000)
     peaks = {many: peak(many) for many in (part, 4 * part)}
     return _answer(found, size, (reading, auditing), peaks)
+
+
+def _reading(lines: list[bytes]) -> float:
+    start = perf_counter()
+    for _ in read_events(lines, "the log"):
+        pass
+    return perf_counter() - start
+
+
+def _auditing(lines: list[bytes]) -> tuple[float, Audited]:
+    start = perf_counter()
+    found = audit_lines(HEADER, lines, "the log")
+    return perf_counter() - start, found
 
 
 def peak(events: int) -> int:

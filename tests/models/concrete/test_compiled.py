@@ -32,7 +32,7 @@ def reachable(machine, most):
 
 @pytest.mark.parametrize(
     ("instance", "most"),
-    [(TINY, 999), (REUSE, 150), (FORKS, 90), (TALL, 60), (garden.make(), 40)],
+    [(TINY, 999), (REUSE, 150), (FORKS, 90), (TALL, 60), (garden.make(), 60)],
     ids=lambda value: getattr(value, "name", None),
 )
 def test_compiled_and_interpreted_steps_agree(instance, most):
