@@ -24,7 +24,7 @@ def bench_audit(events: int) -> Answer:
     """Audit a long lawful log; memory is measured apart, at two lengths of the same log."""
     lines = [write_event(event).encode() for event in islice(long_log(), events)]
     seconds = [(_reading(lines), *_auditing(lines)) for _ in range(ROUNDS)]
-    reading, auditing = (min(each[place] for each in seconds) for place in (0, 1))
+    reading, auditing = min(each[0] for each in seconds), min(each[1] for each in seconds)
     found = seconds[-1][2]
     size = sum(map(len, lines))
     part = max(events // 20, 1_000)
