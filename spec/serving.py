@@ -162,14 +162,14 @@ def prompt_rows_remaining(h: Expr) -> Expr:
     return where(length[h] < prompt[h], prompt[h] - length[h], 0)
 
 
-def processed(h: Expr) -> Expr:
-    """Generated tokens that have their rows."""
-    return where(length[h] <= prompt[h], 0, length[h] - prompt[h])
-
-
 def committed(h: Expr) -> Expr:
     """Committed rows that the request owns."""
     return where(is_free(h), 0, length[h])
+
+
+def processed(h: Expr) -> Expr:
+    """Generated tokens that have their rows; none once these are given up."""
+    return where(committed(h) <= prompt[h], 0, committed(h) - prompt[h])
 
 
 def frontier_count(h: Expr) -> Expr:
