@@ -21,3 +21,11 @@ def fact(machine: Machine, state: State, formula: Callable[[Expr], Expr], handle
 def count(machine: Machine, state: State, formula: Callable[[Expr], Expr], handle: int) -> int:
     """The value of a formula that is a number."""
     return int(fact(machine, state, formula, handle) or 0)
+
+
+def facts(
+    machine: Machine, state: State, formulas: Callable[[Expr], dict[str, Expr]], handle: int
+) -> dict[str, Value]:
+    """The values of several formulas of one handle, by name."""
+    env = machine.environment(state, names={_HANDLE.name: handle})
+    return {name: evaluate(formula, env) for name, formula in formulas(_HANDLE).items()}

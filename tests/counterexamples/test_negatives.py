@@ -31,6 +31,7 @@ LEAST = {
     "lifecycle": 13,
     "manifest": 18,
     "saved-work": 17,
+    "service": 23,
 }
 """How many negative cases the reference text asks for."""
 
