@@ -88,6 +88,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec ledger trajectory.json", "every ledger of every event"),
         ("kvspec ledger - --json", "from standard input, for a program"),
     ),
+    "service": (
+        ("kvspec service trace.json", "records, metrics and rates"),
+        ("kvspec service trace.json --tbt-limit 12", "under another limit"),
+        ("kvspec service - --json", "from standard input, for a program"),
+    ),
     "audit": (
         ("kvspec audit run.jsonl", "a log of lines, event by event"),
         ("kvspec audit - --json", "from standard input, for a program"),

@@ -30,6 +30,7 @@ from kvspec.cli.prove import prove
 from kvspec.cli.record import record
 from kvspec.cli.replay import replay
 from kvspec.cli.report import report
+from kvspec.cli.service import service
 from kvspec.cli.show import show
 from kvspec.cli.test import drive
 from kvspec.cli.verdicts import BROKEN_PIPE, INTERNAL, INTERRUPTED, USAGE
@@ -55,6 +56,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "check": check,
     "manifest": manifest,
     "ledger": ledger,
+    "service": service,
     "audit": audit,
     "formulas": formulas,
     "bench": bench,
