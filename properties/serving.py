@@ -178,8 +178,14 @@ def an_ended_append_has_no_drafts() -> Expr:
 
 @serving.lemma
 def a_current_append_knows_tokens_that_are_there() -> Expr:
-    """The tokens that a current append knew at its begin are still tokens of the request."""
-    return forall(Txn, Handle, lambda x, h: implies(is_current(x, h), base_tokens[x] <= tokens(h)))
+    """The tokens that a current append knew at its begin, the prompt among them, are still there."""
+    return forall(
+        Txn,
+        Handle,
+        lambda x, h: implies(
+            is_current(x, h), (prompt[h] <= base_tokens[x]) & (base_tokens[x] <= tokens(h))
+        ),
+    )
 
 
 @serving.lemma

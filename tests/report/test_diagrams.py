@@ -1,14 +1,26 @@
 """Diagrams follow from the actions, and are all there is."""
 
 import networkx as nx
+import pytest
 
 from kvspec.counterexamples import find_instance, find_system
 from kvspec.models.symbolic import prove
 from kvspec.properties.core import properties
-from kvspec.report.diagrams import diagram
+from kvspec.properties.serving import serving as serving_claims
+from kvspec.report.diagrams import diagram, labels
 from kvspec.report.graphs import state_graph
-from kvspec.report.moves import Move, are_all_moves, instances_to_draw, moves_of, starts
-from kvspec.spec import core
+from kvspec.report.moves import (
+    Move,
+    are_all_moves,
+    are_all_projected_moves,
+    instances_to_draw,
+    moves_of,
+    starts,
+)
+from kvspec.report.readme import service_moves
+from kvspec.spec import core, serving
+from kvspec.spec.handles import Handle
+from kvspec.spec.serving import service_phase
 
 CORE = instances_to_draw(core.system, ())
 
@@ -73,3 +85,32 @@ def test_a_state_graph_is_a_networkx_graph() -> None:
     graph = state_graph(find_instance("peer", "1,1,1,2,2"))
     assert (graph.number_of_nodes(), graph.number_of_edges()) == (109, 284)
     assert max(nx.single_source_shortest_path_length(graph, 0).values()) == 14
+
+
+@pytest.fixture(scope="module")
+def service():
+    """The moves of the service phase that the instances show."""
+    return service_moves()
+
+
+def test_the_service_phase_makes_these_moves_and_no_others(service):
+    """Z3 proves it at any size, up to release; each move happens on some instance (A11)."""
+    claims = are_all_projected_moves(serving_claims, Handle, service_phase, service, "RELEASED")
+    only = ["step:moves_of_the_projection:*"]
+    report = prove(serving.system, claims, only=only, workers=0)
+    assert report.verdict == "holds"
+    assert len({move.action for move in service}) >= 9
+
+
+def test_a_missing_move_of_the_service_phase_is_noticed(service):
+    """Without the move of one action, the claim is refuted (A11)."""
+    some = [move for move in service if move.action != "emit"]
+    claims = are_all_projected_moves(serving_claims, Handle, service_phase, some, "RELEASED")
+    only = ["step:moves_of_the_projection:emit"]
+    assert prove(serving.system, claims, only=only, workers=0).verdict == "violated"
+
+
+def test_an_action_that_is_also_refused_is_told_twice():
+    """A step that leads from one member to another by success and by refusal has both labels."""
+    moves = [Move("v", "A", "B", "go", None), Move("v", "A", "B", "go", "CODE")]
+    assert labels(moves) == {("A", "B"): ["go", "go refused (CODE)"]}

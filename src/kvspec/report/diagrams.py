@@ -12,17 +12,21 @@ FORMATS = ("text", "mermaid", "dot")
 
 def labels(moves: Iterable[Move]) -> dict[tuple[str, str], list[str]]:
     """For each pair of members, the steps that lead from the first to the second."""
-    pairs: dict[tuple[str, str], dict[str, list[str]]] = {}
+    pairs: dict[tuple[str, str], dict[str, list[str | None]]] = {}
     for move in moves:
-        codes = pairs.setdefault((move.before, move.after), {}).setdefault(move.action, [])
-        if move.code:
-            codes.append(move.code)
+        pair = (move.before, move.after)
+        pairs.setdefault(pair, {}).setdefault(move.action, []).append(move.code)
     return {
-        pair: [
-            f"{name} refused ({', '.join(codes)})" if codes else name for name, codes in by.items()
-        ]
+        pair: [text for name, codes in by.items() for text in _outcomes(name, codes)]
         for pair, by in pairs.items()
     }
+
+
+def _outcomes(action: str, codes: list[str | None]) -> list[str]:
+    """An action that is accepted, and the same one refused."""
+    refused = [code for code in codes if code]
+    accepted = [action] if None in codes else []
+    return accepted + ([f"{action} refused ({', '.join(refused)})"] if refused else [])
 
 
 def diagram(moves: Sequence[Move], start: Sequence[str], form: str) -> str:

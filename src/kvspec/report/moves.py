@@ -7,22 +7,25 @@ what happens. That it shows everything that can happen, on instances of any size
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
-from kvspec.models.concrete import Machine, State
+from kvspec.models.concrete import Machine, State, evaluate
 from kvspec.spec.language import (
     Const,
     Expr,
     Instance,
+    Open,
     Properties,
+    Symbol,
     System,
     Variable,
     after,
     any_of,
     fired,
     forall,
+    type_of,
 )
 
 LARGEST = 20_000
@@ -144,18 +147,86 @@ def are_all_moves(properties: Properties, moves: Iterable[Move]) -> Properties:
     return result
 
 
-def _nothing_else(variable: Variable, moves: list[Move]) -> Expr:
-    def at(*index: Expr) -> Expr:
-        old = variable[index]
-        new = after(old)
-        return any_of(
-            old == new,
-            *(
-                fired(move.action, move.code)
-                & (old == Const(variable.type, move.before))
-                & (new == Const(variable.type, move.after))
-                for move in moves
+def projected_moves(
+    instances: Iterable[Instance], name: str, index: type[Open], formula: Callable[[Expr], Expr]
+) -> list[Move]:
+    """The moves of a projection, a formula of one member whose value is a member of an enumeration."""
+    from kvspec.models.explicit import graph
+
+    bound = Symbol(type_of(index), "member", "bound")
+    body = formula(bound)
+    found: set[Move] = set()
+    actions: list[str] = []
+    for instance in instances:
+        machine = Machine(instance)
+        actions = list(machine.system.actions)
+        members = range(instance.sizes[bound.type.name])
+        whole = graph(instance, max_states=LARGEST)
+        if not whole.complete:
+            raise TooLargeError(instance, LARGEST)
+        values = [
+            [
+                evaluate(body, machine.environment(whole.state(n), names={"member": m}))
+                for m in members
+            ]
+            for n in range(len(whole))
+        ]
+        for edge, (source, target) in enumerate(zip(whole.source, whole.target, strict=True)):
+            for old, new in zip(values[source], values[target], strict=True):
+                if old != new:
+                    event, code = whole.event(edge)
+                    found.add(Move(name, str(old), str(new), event.action, code))
+    order = body.type.members
+    return sorted(
+        found,
+        key=lambda m: (
+            order.index(m.before),
+            order.index(m.after),
+            actions.index(m.action),
+            m.code or "",
+        ),
+    )
+
+
+def are_all_projected_moves(
+    properties: Properties,
+    index: type[Open],
+    formula: Callable[[Expr], Expr],
+    moves: list[Move],
+    last: str,
+) -> Properties:
+    """The claims about a system with one more: until `last` the projection makes these moves and no others."""
+    result = Properties(properties.system, given=properties.given)
+    result.by_name.update(properties.by_name)
+
+    @result.step
+    def moves_of_the_projection() -> Expr:
+        """The projection makes the moves of the diagram and no others."""
+        return forall(
+            index,
+            lambda h: any_of(
+                formula(h) == Const(formula(h).type, last), _moves_from(formula(h), moves)
             ),
         )
 
+    return result
+
+
+def _nothing_else(variable: Variable, moves: list[Move]) -> Expr:
+    def at(*index: Expr) -> Expr:
+        return _moves_from(variable[index], moves)
+
     return forall(*variable.domain, at) if variable.domain else at()
+
+
+def _moves_from(old: Expr, moves: list[Move]) -> Expr:
+    new = after(old)
+    return any_of(
+        old == new,
+        *(
+            fired(move.action, move.code)
+            & (old == Const(old.type, move.before))
+            & (new == Const(old.type, move.after))
+            for move in moves
+        ),
+    )

@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-FIXED = ("phases", "appends", "picture", "figures")
+if TYPE_CHECKING:
+    from kvspec.report.moves import Move
+
+FIXED = ("phases", "appends", "service", "picture", "figures")
 MEASURED = ("results", "claims")
 _PART = re.compile(r"<!-- kvspec (\w+) -->\n(.*?)<!-- end \1 -->", re.DOTALL)
 
@@ -72,6 +75,8 @@ def make_part(name: str, results: Mapping[str, Any] | None) -> str:
     if name in ("phases", "appends"):
         variable = {"phases": "phase", "appends": "state"}[name]
         return f"\n```mermaid\n{core_diagram(variable, 'mermaid')}\n```\n\n"
+    if name == "service":
+        return f"\n```mermaid\n{service_diagram('mermaid')}\n```\n\n"
     if name == "figures":
         from kvspec.report.figures import figure_markdown
 
@@ -89,6 +94,27 @@ def make_part(name: str, results: Mapping[str, Any] | None) -> str:
     from kvspec.report.claims import claim_markdown
 
     return f"\n{claim_markdown(results['results'])}\n\n"
+
+
+def service_diagram(form: str) -> str:
+    """The transition diagram of the service phases."""
+    from kvspec.report.diagrams import diagram
+
+    return diagram(service_moves(), ["NO_REQUEST"], form)
+
+
+def service_moves() -> list[Move]:
+    """The moves of the service phase of a request, on instances on which all of them happen."""
+    from kvspec.report.moves import projected_moves
+    from kvspec.spec.handles import Handle
+    from kvspec.spec.serving import make_instance, service_phase
+
+    drawn = [
+        make_instance("LONG", "an append of two rows", layers=0),
+        make_instance("FORKS", "two requests of a row", handles=2, longest=1, versions=1, layers=0),
+        make_instance("PAIRS", "two appends of a row", txns=2, longest=1, layers=0),
+    ]
+    return projected_moves(drawn, "service_phase", Handle, service_phase)
 
 
 def core_diagram(variable: str, form: str) -> str:
