@@ -131,25 +131,32 @@ def canonical_machine(found: Instance, versions: int, generations: int) -> Machi
 
 
 def check(
-    projection: Projection, found: Instance, *, versions: int = 4, generations: int = 1
+    projection: Projection,
+    found: Instance,
+    *,
+    versions: int = 4,
+    generations: int = 1,
+    variant: int = 0,
 ) -> Commutation:
-    """Explore every pair of an instance whose vector has at most so many snapshots and generations."""
-    if found.system is not projection.runtime:
+    """Explore every pair of an instance whose vector has at most so many snapshots and generations.
+
+    variant: the mutant of the runtime that is run, if the instance is one of its mutated system.
+    """
+    if any(found.system.variables.get(n) is not v for n, v in projection.runtime.variables.items()):
         raise ValueError(
             f"{projection} is checked on an instance of {projection.runtime.name}, found {found!r}"
         )
-    return _Search(projection, found, versions, generations).run()
+    canonical = canonical_machine(found, versions, generations)
+    return _Search(projection, Machine(found, variant), canonical).run()
 
 
 class _Search:
     """The breadth-first search over pairs."""
 
-    def __init__(
-        self, projection: Projection, found: Instance, versions: int, generations: int
-    ) -> None:
+    def __init__(self, projection: Projection, runtime: Machine, canonical: Machine) -> None:
         self.projection = projection
-        self.runtime = Machine(found)
-        self.canonical = canonical_machine(found, versions, generations)
+        self.runtime = runtime
+        self.canonical = canonical
         self.parents: dict[Pair, tuple[Pair, Event] | None] = {}
         self.depth: dict[Pair, int] = {}
         self.transitions = self.left = 0

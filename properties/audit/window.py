@@ -17,8 +17,9 @@ from kvspec.spec.append import base_generation as captured_generation
 from kvspec.spec.append import base_version as captured_version
 from kvspec.spec.core import make_instance
 from kvspec.spec.frontier import emit
-from kvspec.spec.handles import Handle, Phase, generation, k_rows, phase, version
-from kvspec.spec.language import Expr, Symbol, Variable, exists, type_of, where
+from kvspec.spec.handles import Handle, generation, k_rows, phase
+from kvspec.spec.language import Symbol, Variable, exists, type_of
+from kvspec.spec.numbering import snapshot_of
 from kvspec.spec.prefix import filled
 
 TXNS: Final = 4
@@ -38,15 +39,6 @@ WINDOW: Final = make_instance(
 
 EMITS: Final = emit.guard("HANDLE_TERMINAL")
 """The guard of the frontier's `emit` that asks for nothing beyond the core; the others need a prompt."""
-
-
-def snapshot(h: Expr) -> Expr:
-    """The snapshot number of a handle: its version, and one more once it was released.
-
-    `properties/numbering.py` claims and proves that whoever counts append, truncate and release step by
-    step (`spec/numbering.py`) comes to this number.
-    """
-    return version[h] + where(phase[h] == Phase.RELEASED, 1, 0)
 
 
 class Window:
@@ -90,7 +82,7 @@ class Window:
         h = Symbol(type_of(Handle), "h", "parameter")
         self.is_live = compiled.value(is_live(x), x)
         self.has_live = compiled.value(exists(Txn, lambda x: is_live(x) & (target[x] == h)), h)
-        self.snapshot_of = compiled.value(snapshot(h), h)
+        self.snapshot_of = compiled.value(snapshot_of(h), h)
         self.can_emit = compiled.value(EMITS.condition, *emit.parameters)
         self.pairs = tuple(self._pairs())
 

@@ -195,7 +195,7 @@ def are_all_projected_moves(
     moves: list[Move],
     last: str,
 ) -> Properties:
-    """The claims about a system with one more: until `last` the projection makes these moves and no others."""
+    """The claims about a system with one more: up to `last` the projection makes these moves alone."""
     result = Properties(properties.system, given=properties.given)
     result.by_name.update(properties.by_name)
 
