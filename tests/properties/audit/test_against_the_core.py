@@ -10,7 +10,6 @@ from telling import Teller, audit
 
 from kvspec.models.concrete import Event
 from kvspec.models.concrete.compiled import Compiled
-from kvspec.properties.audit.window import snapshot
 from kvspec.spec.append import (
     Txn,
     base_generation,
@@ -24,6 +23,7 @@ from kvspec.spec.append import (
 from kvspec.spec.core import make_instance
 from kvspec.spec.handles import Handle, generation, length, phase
 from kvspec.spec.language import Symbol, exists, type_of
+from kvspec.spec.numbering import snapshot_of as snapshot
 from kvspec.spec.prefix import Block, filled, owner
 
 HANDLES, TXNS, LAYERS, LARGE = 3, 3, 2, 10**6

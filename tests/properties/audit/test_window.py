@@ -3,10 +3,11 @@
 import pytest
 
 from kvspec.models.concrete.compiled import Compiled
-from kvspec.properties.audit.window import TXNS, Window, snapshot, window
+from kvspec.properties.audit.window import TXNS, Window, window
 from kvspec.spec.core import make_instance
 from kvspec.spec.handles import Handle, Phase
 from kvspec.spec.language import Symbol, type_of
+from kvspec.spec.numbering import snapshot_of as snapshot
 
 
 def make(layers=1):
