@@ -94,8 +94,8 @@ def _operations(events: tuple[Event, ...]) -> tuple[OperationEnd, ...]:
                 reason=None,
             )
         elif name in found:
-            ended = {"outcome": event.outcome, "reason": event.reason}
-            found[name] = attrs.evolve(found[name], **ended)
+            outcome, reason = event.outcome, event.reason
+            found[name] = attrs.evolve(found[name], outcome=outcome, reason=reason)
     return tuple(found.values())
 
 

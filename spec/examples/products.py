@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kvspec.spec.language import (
     ErrorCode,
+    Expr,
     Module,
     Natural,
     Properties,
@@ -51,21 +52,21 @@ properties = Properties(system)
 
 
 @properties.invariant
-def halves_are_no_more_than_the_whole() -> object:
+def halves_are_no_more_than_the_whole() -> Expr:
     """Twice the half of a product is the product, or one less."""
     product = one.value * two.value
     return (product // 2 * 2 == product) | (product // 2 * 2 + 1 == product)
 
 
 @properties.invariant
-def a_negative_quotient_rounds_down() -> object:
+def a_negative_quotient_rounds_down() -> Expr:
     """What is negative is divided as what is not: the remainder is 0, 1 or 2."""
     rest = (0 - one.value) - (0 - one.value) // 3 * 3
     return (rest >= 0) & (rest <= 2)
 
 
 @properties.step
-def multiplying_gives_a_multiple() -> object:
+def multiplying_gives_a_multiple() -> Expr:
     """After a multiplication, the first number is a multiple of what it was."""
     return implies(
         fired(multiply) & (one.value == 2), after(one.value) == after(one.value) // 2 * 2
@@ -73,7 +74,7 @@ def multiplying_gives_a_multiple() -> object:
 
 
 @properties.witness
-def reaches_a_square() -> object:
+def reaches_a_square() -> Expr:
     """The first number is the square of the second, and more than 1."""
     return (one.value == two.value * two.value) & (one.value > 1)
 

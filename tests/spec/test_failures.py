@@ -23,7 +23,7 @@ def test_every_code_is_used_by_some_guard():
 
 
 def test_every_guard_has_a_code_of_the_list():
-    """Every guard of the core and of the serving system refuses with a code of the list, the very object (A12)."""
+    """Every guard of both systems refuses with a code of the list, the very object (A12)."""
     assert [name for name, guard in GUARDS if CODES.get(guard.code.name) is not guard.code] == []
 
 
