@@ -30,6 +30,7 @@ LEAST = {
     "layer-trace": 12,
     "lifecycle": 13,
     "manifest": 18,
+    "projections": 30,
     "saved-work": 17,
     "service": 23,
 }
