@@ -85,12 +85,6 @@ def the_output_is_at_most_one_token_ahead() -> Expr:
 
 
 @serving.invariant
-def no_more_outputs_are_processed_than_emitted() -> Expr:
-    """Whatever the phase, the frontier of a request has no negative count."""
-    return forall(Handle, lambda h: processed(h) <= emitted[h])
-
-
-@serving.invariant
 def rows_are_never_ahead_of_tokens() -> Expr:
     """A request has no more rows than logical tokens."""
     return forall(Handle, lambda h: implies(is_held(h), length[h] <= tokens(h)))
@@ -202,6 +196,12 @@ def an_append_has_rows_for_known_tokens_and_drafts() -> Expr:
             ),
         ),
     )
+
+
+@serving.invariant
+def no_more_outputs_are_processed_than_emitted() -> Expr:
+    """Whatever the phase, the frontier of a request has no negative count."""
+    return forall(Handle, lambda h: processed(h) <= emitted[h])
 
 
 @serving.step
