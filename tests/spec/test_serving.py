@@ -3,11 +3,13 @@
 import pytest
 from served import H, Served, prefilled, request
 
-from kvspec.models.explicit import explore
+from kvspec.models.explicit import compile_instance, explore
+from kvspec.properties.mutation import mutate
 from kvspec.properties.serving import serving as claims
 from kvspec.spec import serving
+from kvspec.spec.frontier import emitted, prompt
 from kvspec.spec.handles import Handle, length
-from kvspec.spec.language import DefinitionError, Module
+from kvspec.spec.language import DefinitionError, Expr, Module, Properties, forall, where
 
 ALL = pytest.mark.parametrize("instance", serving.INSTANCES, ids=lambda found: found.name)
 
@@ -194,3 +196,38 @@ def test_every_instance_has_figures():
         expected = found.expected
         figures = (expected.states, expected.transitions, expected.depth, expected.terminal)
         assert None not in figures
+
+
+EXCLUSIVE = {"no_handle_is_in_two_phases", "every_handle_is_in_a_phase"}
+"""Claims about the formulas of the phases alone: no change of a rule can break them."""
+
+
+@pytest.mark.slow
+def test_every_claim_is_broken_by_some_mutant():
+    """Each claim can fail: some mutant of a guard or an assignment breaks it (A11, C3, C7)."""
+    mutated, broken = mutate(serving.system), set()
+    safety = claims.of_kind("invariant", "lemma", "step")
+    for instance in (serving.CHAT, serving.TWINS, serving.SPECULATIVE):
+        program = compile_instance(mutated.on(instance), safety)
+        for mutant in mutated.mutants:
+            limits = {"stop_at_first": False, "max_states": 20_000, "coverage": False}
+            result = program.explore(variant=mutant.number, threads=1, **limits)
+            broken |= {violation.property for violation in result.violations}
+    assert {claim.name for claim in safety} - broken == EXCLUSIVE
+
+
+def test_a_tombstones_length_would_make_a_negative_count():
+    """Processed outputs are counted from rows that are held, not from the length on record (A11)."""
+    by_length = Properties(serving.system)
+
+    @by_length.invariant
+    def the_frontier_is_counted_from_the_length_on_record() -> Expr:
+        """A request has no more rows on record behind its prompt than outputs."""
+        return forall(
+            Handle,
+            lambda h: where(length[h] <= prompt[h], 0, length[h] - prompt[h]) <= emitted[h],
+        )
+
+    result = explore(serving.CHAT, by_length.by_name.values(), coverage=False)
+    assert result.verdict == "violated"
+    assert result.violations[0].trace[-1].event.action == "release"
