@@ -12,7 +12,8 @@ def test_every_formula_is_printed_as_its_code_computes_it(kvspec) -> None:
     ran = kvspec("formulas")
     assert ran.code == 0
     for each in BOOK:
-        assert any(line.startswith(each.text()) for line in ran.out.splitlines()), each.name
+        rows = [line for line in ran.out.splitlines() if line.startswith(f"{each.name} ")]
+        assert any(each.text() in row for row in rows), each.name
     for name in IDENTITIES.by_name:
         assert f"\n{name} " in ran.out
     assert "I(S_g): every layer" in ran.out
@@ -104,3 +105,50 @@ def test_the_book_is_not_changed_by_altering_it() -> None:
     """An altered book is another one."""
     BOOK.altered(rows_cached=lambda P, G: P + G)
     assert formula_frame.BOOK["rows_cached"].function(2, 3) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("rows_saved 2048 128", "N_rows,saved = 268,097 token"),
+        ("rows_saved G=128 P=2048", "N_rows,saved = 268,097 token"),
+        ("tpot 14,21,30,42", "TPOT = 28/3 (9.33) ms"),
+        ("tpot 18", "TPOT = undefined"),
+        ("tbt 18", "TBT_j = [] ms"),
+        ("slo_valid yes 14 7,9,12 15 10", "q = no"),
+        ("reduction 270272 2175", "reduction = 270,272/2,175 (124.26)"),
+    ],
+)
+def test_one_formula_is_computed(kvspec, words: str, told: str) -> None:
+    """A formula with values gives its exact value and unit; a ratio has decimals beside it (B10)."""
+    ran = kvspec("formulas", *words.split())
+    assert ran.code == 0
+    assert ran.out.splitlines()[-1] == told
+
+
+def test_the_value_is_in_the_json(kvspec) -> None:
+    """An undefined value is null, an exact ratio text (B6, B10)."""
+    undefined = kvspec("formulas", "tpot", "18", "--json").json
+    assert (undefined["value"], undefined["unit"]) == (None, "ms")
+    ratio = kvspec("formulas", "tpot", "14,21,30,42", "--json").json
+    assert (ratio["value"], ratio["arguments"]) == ("28/3", {"outputs": [14, 21, 30, 42]})
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        ("rows_save 1 2", ("there is no formula 'rows_save'; did you mean 'rows_saved'?",)),
+        ("rows_saved 1", ("found     no G", "kvspec formulas rows_saved P=2 G=2")),
+        ("rows_saved 1 2 3", ("found     more values",)),
+        ("rows_saved P=1 P=2", ("found     'P=2'",)),
+        ("rows_saved x 2", ("found     P = 'x'", "expected  a whole number")),
+        ("rows_saved 0 2", ("found     P = 0", "expected  at least 1")),
+        ("slo_valid maybe 14 7 15 10", ("expected  yes or no",)),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(kvspec, words: str, parts: tuple[str, ...]) -> None:
+    """Found, expected, and how it is called; exit code 2 (F5)."""
+    ran = kvspec("formulas", *words.split())
+    assert ran.code == 2
+    for part in parts:
+        assert part in ran.err

@@ -100,7 +100,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "formulas": (
         ("kvspec formulas", "formulas, units, symbols"),
-        ("kvspec formulas rows_saved P=2048 G=128", "one of them, with values"),
+        ("kvspec formulas rows_saved 2048 128", "one of them, computed"),
         ("kvspec formulas --prove", "what holds between them, for all values"),
         ("kvspec formulas --only 'doubling_*'", "some of that alone"),
         ("kvspec formulas --json", "for a program"),

@@ -78,11 +78,12 @@ def test_a_fault_is_caught_early_and_shrunk_to_a_shortest_run(
 def test_no_event_of_a_shrunk_run_can_be_left_out(
     row: Instance, claims: list[Property], plan: Plan
 ) -> None:
-    """Finish, release, finish again: another run shows it in two events, no part of this one does."""
+    """Finish, release, finish again, or cancel and finish: no part of either run shows the fault."""
     report = drive(row, claims, plan, lambda: MeddlingBackend("finish", "HANDLE_TERMINAL"))
     assert report.failure is not None
     assert report.failure.kind == "effect"
-    assert [event.action for event in report.failure.events] == ["finish", "release", "finish"]
+    actions = [event.action for event in report.failure.events]
+    assert actions in (["finish", "release", "finish"], ["cancel_request", "finish"])
 
 
 def test_plain_choice_does_not_find_the_missing_generation_check(row: Instance) -> None:
