@@ -113,6 +113,35 @@ def reaches_a_block_without_owner() -> Expr:
 
 
 @core.witness
+def reaches_a_finish_that_releases_nothing() -> Expr:
+    """A finished request still has rows: finish is not release."""
+    return exists(Handle, lambda h: (phase[h] == Phase.FINISHED) & (length[h] >= 1))
+
+
+@core.witness
+def reaches_a_release_that_frees_nothing() -> Expr:
+    """A request is released, nobody owns the block, and its rows are still there: release is not free."""
+    return exists(
+        Handle,
+        Block,
+        lambda h, b: (
+            (phase[h] == Phase.RELEASED)
+            & (length[h] >= 1)
+            & filled[b]
+            & forall(Handle, lambda g: ~owner[b, g])
+        ),
+    )
+
+
+@core.witness
+def reaches_a_release_after_which_all_is_free() -> Expr:
+    """A request is released and no block holds rows: only eviction frees."""
+    return exists(Handle, lambda h: (phase[h] == Phase.RELEASED) & (length[h] >= 1)) & forall(
+        Block, lambda b: ~filled[b]
+    )
+
+
+@core.witness
 def reaches_two_children_of_one_fork() -> Expr:
     """Two handles have the same parent."""
     return exists(
