@@ -120,7 +120,7 @@ def reaches_a_finish_that_releases_nothing() -> Expr:
 
 @core.witness
 def reaches_a_release_that_frees_nothing() -> Expr:
-    """A request is released, nobody owns the block, and its rows are still there: release is not free."""
+    """A request is released, and a block that nobody owns is still filled: release is not free."""
     return exists(
         Handle,
         Block,
