@@ -101,7 +101,12 @@ BROKEN = {
     "no format": (["format"], ..., "t.json: found format None", "expected 'kvspec-trace'"),
     "a later version": (["version"], 2, "t.json: found version 2, expected version 1", "later"),
     "a version that is no number": (["version"], True, "found version True", "expected version 1"),
-    "an unknown system": (["system"], "moon", "t.json: found system 'moon'", "one of atomic, canonical, core"),
+    "an unknown system": (
+        ["system"],
+        "moon",
+        "t.json: found system 'moon'",
+        "one of atomic, canon",
+    ),
     "an unknown outcome": (["steps", 0, "outcome"], "maybe", "step 1, outcome: ", "'maybe'"),
     "an unknown action": (
         ["steps", 0, "action"],
