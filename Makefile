@@ -44,6 +44,7 @@ bench: $(STAMP) ## Measure speed
 	$(BIN)/python -m kvspec bench
 
 docs: $(STAMP) ## Write the generated parts of the README and the generated pages in docs/ anew
+	$(BIN)/kvspec check --markdown docs/codes.md
 	$(BIN)/kvspec formulas --markdown docs/formulas.md
 	$(BIN)/kvspec projections --markdown docs/projections.md
 	$(BIN)/kvspec report --readme README.md

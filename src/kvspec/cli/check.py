@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from kvspec.cli.documents import Given, broken_data, broken_text, read_given, told
 from kvspec.cli.errors import UsageError, unknown
-from kvspec.cli.output import CheckOutput, Flag, check_outputs, deliver
+from kvspec.cli.output import CheckOutput, Flag, check_outputs, check_writable, deliver
 from kvspec.cli.verdicts import HOLDS, VIOLATED, Answer, Check, worst
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def check(
     negatives: Flag = False,
     codes: Flag = False,
     schema: Flag = False,
+    markdown: Path | None = None,
     output: CheckOutput = CheckOutput(),  # noqa: B008  # frozen, and how cyclopts takes a group
 ) -> int:
     """Check documents: each says of which kind it is, and is held to the contracts of that kind.
@@ -34,9 +36,13 @@ def check(
         negatives: try the stored negative cases of these kinds, by default of all.
         codes: print the error codes of these kinds and what each contract asks, by default of all.
         schema: print the JSON Schema of one kind.
+        markdown: write every code there is to this file as a page, also those of steps and of logs.
         output: how the answer is told.
     """
     check_outputs(output)
+    check_writable(markdown, "--markdown of kvspec check")
+    if markdown is not None:
+        return deliver(_page(markdown), output)
     modes = {"--negatives": negatives, "--codes": codes, "--schema": schema}
     asked = [name for name, given in modes.items() if given]
     _refuse_options(names)
@@ -63,6 +69,13 @@ def check(
             "kvspec check manifest.json, or kvspec check --negatives",
         )
     return deliver(answer([read_given(name) for name in names]), output)
+
+
+def _page(path: Path) -> Answer:
+    from kvspec.report import codes
+
+    path.write_text(codes.markdown(), encoding="utf-8")
+    return Answer("check", HOLDS, {"markdown": str(path)}, f"wrote {path}")
 
 
 def _refuse_options(names: tuple[str, ...]) -> None:
