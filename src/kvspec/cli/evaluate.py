@@ -11,12 +11,13 @@ from kvspec.cli.verdicts import HOLDS, Answer
 
 if TYPE_CHECKING:
     from kvspec.spec.formulas import Formula
+    from kvspec.spec.formulas.quantities import Quantity
 
 WHERE = "kvspec formulas"
 
 
 def evaluated(name: str, words: tuple[str, ...]) -> Answer:
-    """The value of a formula, given one word for each of its arguments, in order or as `G=128`."""
+    """The value of a formula, given a word for each argument: in order, or as `G=128` or `outputs=128`."""
     from kvspec.spec import formulas
     from kvspec.spec.formulas import BOOK
 
@@ -29,7 +30,7 @@ def evaluated(name: str, words: tuple[str, ...]) -> Answer:
         value = getattr(formulas, name)(*given)
     except ValueError as error:
         told = str(error).removeprefix(f"{name}: ")
-        found, _, expected = told.partition(", expected ")
+        found, _, expected = told.removeprefix("found ").partition(", expected ")
         do = f"kvspec formulas {usage(made)}"
         raise UsageError(f"{name} takes other values", found, expected, WHERE, do) from error
     said = {p: _plain(v) for p, v in zip(names_of(made), given, strict=True)}
@@ -51,12 +52,14 @@ def names_of(made: Formula) -> list[str]:
 
 
 def usage(made: Formula) -> str:
-    """How the formula is called: its name, and its arguments by name."""
-    words = [
-        f"{name}=4,5" if each.column else f"{name}={max(2, each.least)}"
-        for name, each in zip(names_of(made), made.takes, strict=True)
-    ]
-    return " ".join((made.name, *words))
+    """How the formula is called: its name, and its arguments in order by their symbols."""
+    return " ".join((made.name, *(f"{each.symbol}={_sample(each)}" for each in made.takes)))
+
+
+def _sample(quantity: Quantity) -> str:
+    if quantity.flag:
+        return "yes"
+    return "4,5" if quantity.column else str(max(2, quantity.least))
 
 
 def show(value: Any) -> str:
@@ -82,9 +85,11 @@ def _plain(value: Any) -> Any:
 
 def _given(made: Formula, words: tuple[str, ...]) -> list[Any]:
     names = names_of(made)
+    symbols = {each.symbol: name for name, each in zip(names, made.takes, strict=True)}
     placed: dict[str, str] = {}
     for word in words:
         key, sign, rest = word.partition("=")
+        key = symbols.get(key, key)
         name = key if sign else next((each for each in names if each not in placed), "")
         if name not in names or name in placed:
             raise _wrong(
@@ -93,7 +98,8 @@ def _given(made: Formula, words: tuple[str, ...]) -> list[Any]:
         placed[name] = rest if sign else word
     missing = [name for name in names if name not in placed]
     if missing:
-        raise _wrong(made, f"no {', '.join(missing)}", "one value for each argument")
+        lacking = [f"{s} ({name})" for s, name in symbols.items() if name in missing]
+        raise _wrong(made, f"no {', '.join(lacking)}", "one value for each argument")
     pairs = zip(names, made.takes, strict=True)
     return [
         _value(made, name, placed[name], column=each.column, flag=each.flag) for name, each in pairs
@@ -103,13 +109,17 @@ def _given(made: Formula, words: tuple[str, ...]) -> list[Any]:
 def _value(made: Formula, name: str, word: str, *, column: bool, flag: bool) -> Any:
     if column:
         parts = [part for part in word.split(",") if part]
-        return tuple(_value(made, name, part, column=False, flag=False) for part in parts)
-    if flag and word in ("yes", "no"):
-        return word == "yes"
+        return tuple(
+            _value(made, f"a part of {name}", part, column=False, flag=False) for part in parts
+        )
+    if flag and word.lower() in ("yes", "no", "true", "false"):
+        return word.lower() in ("yes", "true")
+    if flag:
+        raise _wrong(made, f"{name} = {word!r}", "yes or no")
     try:
         return int(word)
     except ValueError as error:
-        expected = "yes or no" if flag else "a whole number, or several with commas for a list"
+        expected = "a whole number"
         raise _wrong(made, f"{name} = {word!r}", expected) from error
 
 

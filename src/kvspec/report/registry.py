@@ -157,15 +157,21 @@ def _verdict(proof: Proof) -> dict[str, Any]:
     }
 
 
-FORMULA_HEAD = ("name", "formula", "unit", "section", "what it is")
+FORMULA_HEAD = ("call", "formula", "unit", "section", "what it is")
 SYMBOL_HEAD = ("symbol", "unit", "least", "section", "what it is")
 IDENTITY_HEAD = ("identity", "shown by", "claim")
+
+
+def call_of(formula: Formula) -> str:
+    """The formula's name and the symbols of what it takes, in order: `rows_saved P G`."""
+    return " ".join((formula.name, *(each.symbol for each in formula.takes)))
 
 
 def formula_rows() -> list[tuple[str, str, str, str, str]]:
     """A row for each formula."""
     return [
-        (each.name, each.text(), str(each.unit), each.section, each.doc) for each in by_section()
+        (call_of(each), each.text(), str(each.unit), each.section, each.doc)
+        for each in by_section()
     ]
 
 
