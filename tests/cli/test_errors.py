@@ -83,3 +83,12 @@ def test_a_missing_solver_is_an_error_of_usage(kvspec, monkeypatch) -> None:
     ran = kvspec("prove", "peer", "--solver", "both")
     assert ran.code == 2
     assert "kvspec[cvc5]" in ran.err
+
+
+def test_of_very_many_names_the_nearest_are_listed(kvspec) -> None:
+    """A name that nothing has is answered with what is like it and how many more there are (F5)."""
+    ran = kvspec("replay", "publish.drop-guard.STALE")
+    assert ran.code == 2
+    assert "did you mean 'publish.drop-guard.STALE_SNAPSHOT'?" in ran.err
+    assert " others" in ran.err
+    assert len(ran.err.splitlines()) < 12

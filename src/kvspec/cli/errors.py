@@ -22,6 +22,7 @@ from cyclopts.exceptions import UnknownCommandError
 _WRAP = TextWrapper(
     width=100, subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False
 )
+MOST_NAMES = 60
 _NAMES = {int: "a whole number", float: "a number", str: "text"}
 
 
@@ -55,10 +56,18 @@ def unknown(kind: str, found: str, known: Iterable[str], where: str, do: str) ->
     return UsageError(
         f"there is no {kind} {found!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
         found,
-        f"one of {', '.join(names) or '(there is none)'}",
+        f"one of {_listed(found, names)}",
         where,
         do,
     )
+
+
+def _listed(found: str, names: list[str]) -> str:
+    """All names, or of very many those that are most like the one that was given."""
+    if len(names) <= MOST_NAMES:
+        return ", ".join(names) or "(there is none)"
+    near = get_close_matches(found, names, n=8, cutoff=0.3) or names[:8]
+    return f"{', '.join(near)}, or {len(names) - len(near):,} others"
 
 
 def from_exception(error: Exception) -> UsageError | None:
