@@ -22,7 +22,7 @@ CASES = [
     (("export",), "nothing", "--to", "--to"),
     (("export", "--to", "smtlib"), "no --out", "--out", "folder"),
     (("export", "--to", "latex"), "latex", "promela", "--to"),
-    (("replay", "no_such_trace"), "no_such_trace", "a file", "there is no trace"),
+    (("replay", "no_such_trace"), "no_such_trace", "others", "there is no trace"),
     (("replay", "no_such_trace.json"), "no such file", "a trace file", "no trace"),
     (("bench", "9,9"), "9,9", "2,2,2,3,4", "there is no instance of peer"),
     (("report", "--readme", "no/such.md"), "No such file", "a text file", "cannot be read"),

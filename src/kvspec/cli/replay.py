@@ -120,7 +120,7 @@ def find_trace(name: str) -> Path:
     try:
         return library_path(name)
     except UnknownNameError as error:
-        known = ["a file", *error.known]
+        known = error.known
         do = "name a trace file, or a trace of the library"
         raise unknown("trace", name, known, "FILE of kvspec replay", do) from error
 
