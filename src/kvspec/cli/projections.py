@@ -52,7 +52,11 @@ def answer(told: list[Told], markdown: Path | None = None) -> Answer:
     from kvspec.report import projections as report
 
     verdict = worst(t.verdict for t in told)
-    text = f"{report.text(told)}\n\n{verdict}: {len(told)} projections"
+    wrong = sum(t.role == "believed" for t in told)
+    text = (
+        f"{report.text(told)}\n\n{verdict}: {len(told)} projections; a believed one holds if it is "
+        f"refuted, as {wrong} must be; one that claims nothing is compared in nothing"
+    )
     if markdown is not None:
         text += f"\nwrote {markdown}"
     checks = tuple(
