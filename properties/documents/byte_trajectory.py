@@ -22,10 +22,10 @@ from kvspec.spec.documents.byte_trajectory import (
     ByteTrajectory,
     Request,
     byte_trajectory,
-    coefficient,
     computed_byte_time,
     computed_ledger,
 )
+from kvspec.spec.documents.cache_abi import coefficient
 from kvspec.spec.documents.canonical import digest
 from kvspec.spec.documents.contracts import Finding, differs, requires
 from kvspec.spec.failures import CODES

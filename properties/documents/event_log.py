@@ -15,7 +15,7 @@ from kvspec.properties.audit import RULES, Acceptor
 from kvspec.properties.audit.findings import Finding as Told
 from kvspec.properties.audit.rules import NEVER_VIOLATED, OWN
 from kvspec.properties.documents.event_results import results
-from kvspec.spec.documents.byte_trajectory import coefficient
+from kvspec.spec.documents.cache_abi import add_abi_contracts, coefficient
 from kvspec.spec.documents.canonical import digest
 from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, requires
 from kvspec.spec.documents.event import OUTCOMES
@@ -39,6 +39,9 @@ def _header(check: HeaderCheck) -> Callable[[EventLog], Iterator[Finding]]:
 
 for _rule, (_meaning, _check) in HEADER_RULES.items():
     event_log.contract(_rule, _meaning)(_header(_check))
+
+
+add_abi_contracts(event_log)
 
 
 @event_log.contract("SOURCE_MISSING", "a log on file is mapped to a pinned release")

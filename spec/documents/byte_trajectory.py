@@ -18,21 +18,12 @@ from typing import Literal
 import attrs
 
 from kvspec.spec.documents.byte_ledger import Holding, Ledger, ledger
+from kvspec.spec.documents.cache_abi import CacheAbi, add_abi_contracts, coefficient
 from kvspec.spec.documents.canonical import digest
 from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, requires
-from kvspec.spec.documents.manifest_record import ArtifactIdentity, CacheSchema, PositionContract
-from kvspec.spec.formulas import byte_time, token_bytes
+from kvspec.spec.formulas import byte_time
 
 Operation = Literal["arrive", "prefill_publish", "decode_publish", "finish", "release"]
-
-
-@attrs.frozen
-class CacheAbi:
-    """The parts of a manifest that say how a stored row is read; their digest is the manifest's own."""
-
-    artifact_identity: ArtifactIdentity
-    cache_schema: CacheSchema
-    position_contract: PositionContract
 
 
 @attrs.frozen
@@ -100,14 +91,6 @@ byte_trajectory = DocumentKind(
 )
 
 
-def coefficient(abi: CacheAbi) -> int:
-    """Bytes of one committed row under a cache ABI."""
-    schema = abi.cache_schema
-    return token_bytes(
-        schema.layers, schema.kv_heads, schema.head_width, schema.key_bytes, schema.value_bytes
-    )
-
-
 def computed_ledger(t: ByteTrajectory, event: ByteEvent) -> Ledger:
     """The ledgers that follow from the rows committed after an event."""
     holdings = [
@@ -125,12 +108,12 @@ def computed_byte_time(t: ByteTrajectory) -> int:
     return byte_time((event.ledger.logical, end - event.time) for event, end in steps)
 
 
-@byte_trajectory.contract("SIZE", "sizes are positive, charges and workspace are not negative")
-def sizes_are_positive(t: ByteTrajectory) -> Iterator[Finding]:
-    """Sizes are positive, charges and workspace are not negative."""
-    for name in ("layers", "kv_heads", "head_width", "key_bytes", "value_bytes"):
-        found = getattr(t.cache_abi.cache_schema, name)
-        yield from requires(found >= 1, f"/cache_abi/cache_schema/{name}", "at least 1", found)
+add_abi_contracts(byte_trajectory)
+
+
+@byte_trajectory.contract("SIZE", "charges and workspace are not negative")
+def charges_are_not_negative(t: ByteTrajectory) -> Iterator[Finding]:
+    """Charges and workspace are not negative."""
     yield from requires(
         t.metadata_per_copy >= 0, "/metadata_per_copy", "at least 0", t.metadata_per_copy
     )
@@ -159,15 +142,17 @@ def copies_have_tiers(t: ByteTrajectory) -> Iterator[Finding]:
         yield from differs(f"/requests/{n}/copies", named, request.copies)
 
 
-@byte_trajectory.contract("DISTINCT", "no tier and no request is declared twice")
+@byte_trajectory.contract("DISTINCT", "tiers and requests have names, no two the same")
 def names_are_distinct(t: ByteTrajectory) -> Iterator[Finding]:
-    """No tier and no request is declared twice."""
+    """Tiers and requests have names, no two the same."""
     names = [request.name for request in t.requests]
     for n, tier in enumerate(t.tiers):
-        yield from requires(tier not in t.tiers[:n], f"/tiers/{n}", "a tier named once", tier)
+        yield from requires(
+            tier and tier not in t.tiers[:n], f"/tiers/{n}", "a name, given once", tier
+        )
     for n, name in enumerate(names):
         yield from requires(
-            name not in names[:n], f"/requests/{n}/name", "a request named once", name
+            name and name not in names[:n], f"/requests/{n}/name", "a name, given once", name
         )
 
 

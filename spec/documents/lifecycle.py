@@ -18,6 +18,7 @@ from typing import Final, Literal
 
 import attrs
 
+from kvspec.spec.documents.cache_abi import DIGEST_FORM, have_digest_form
 from kvspec.spec.documents.canonical import digest, plain
 from kvspec.spec.documents.contracts import DocumentKind, Finding, requires
 
@@ -245,6 +246,12 @@ def _is(kind: str, value: Argument) -> bool:
     if not isinstance(value, tuple) or (kind == "interval" and len(value) != 2):
         return False
     return all(isinstance(item, str if kind == "names" else int) for item in value)
+
+
+@lifecycle.contract("DIGEST_FORM", DIGEST_FORM)
+def digest_has_its_form(t: LifecycleTrace) -> Iterator[Finding]:
+    """The digest of the ABI is given; those that are computed here have a contract each."""
+    yield from have_digest_form({"/cache_abi_sha256": t.cache_abi_sha256})
 
 
 @lifecycle.contract("ARGUMENTS", "an operation has the arguments that it takes, and no others")

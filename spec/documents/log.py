@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from kvspec.spec.documents.byte_trajectory import CacheAbi
+from kvspec.spec.documents.cache_abi import CacheAbi
 from kvspec.spec.documents.event import Event
 
 SCHEMA_VERSION: Final = 1

@@ -1,7 +1,7 @@
 """The manifest of a request and its cache: what must hold between its parts.
 
 The record is in `manifest_record`, its four identities in `manifest_digests`, what else follows from other
-fields in `manifest_derived`. Contracts go from single
+fields in `manifest_derived`; the contracts of its cache ABI are in `cache_abi`. Contracts go from single
 fields to relations between lengths, to the ledger, to the digests: a field that is wrong by itself is
 told as such, one that is merely not the one that was hashed is told by the digest.
 """
@@ -12,29 +12,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from kvspec.spec.documents import manifest_digests as identities
+from kvspec.spec.documents.cache_abi import CacheAbi, add_abi_contracts
 from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, requires
-from kvspec.spec.documents.manifest_derived import heads_of, ledger, visible_interval
+from kvspec.spec.documents.manifest_derived import ledger, visible_interval
 from kvspec.spec.documents.manifest_record import Manifest
 from kvspec.spec.formulas import logical_tokens
 
 PHASES: Final = ("DECODE_READY", "FINISHED", "CANCELLED", "RELEASED")
-AXES: Final = ("batch", "kv_head", "position", "channel")
-STAGES: Final = {True: ("post-rope", "pre-rope"), False: ("unrotated",)}
-"""The stages at which a key may be stored, with and without rotary positions."""
-
-FAMILIES: Final = {"full": "causal", "sliding-window": "causal-window"}
-"""The families of caches, and the visibility that each of them serves."""
-
-WIDTHS: Final = {
-    "float32": 4,
-    "bfloat16": 2,
-    "float16": 2,
-    "float8_e4m3": 1,
-    "float8_e5m2": 1,
-    "int8": 1,
-}
-"""Bytes of an element of each type."""
-
 BINDING: Final = (
     "TOKEN_BYTES",
     "LEDGER",
@@ -44,8 +28,6 @@ BINDING: Final = (
     "SNAPSHOT_DIGEST",
 )
 """The contracts that a document keeps once it is bound anew; all others come before them."""
-
-_HEX: Final = frozenset("0123456789abcdef")
 
 MANIFEST: Final = DocumentKind(
     "manifest", Manifest, "What a request is, what made its cache rows, and where it stands."
@@ -76,23 +58,19 @@ def request_identity(m: Manifest) -> Iterator[Finding]:
     )
 
 
-@MANIFEST.contract("DIGEST_FORM", "a digest is 64 lower-case hexadecimal digits")
-def digest_form(m: Manifest) -> Iterator[Finding]:
-    """The digests that are given, not computed here, look like SHA-256."""
-    made, given = m.artifact_identity, m.input_identity
-    found = {
-        "/artifact_identity/model_sha256": made.model_sha256,
-        "/artifact_identity/configuration_sha256": made.configuration_sha256,
-        **{
-            f"/artifact_identity/adapters/{n}/weights_sha256": adapter.weights_sha256
-            for n, adapter in enumerate(made.adapters)
-        },
-        "/input_identity/side_input_sha256": given.side_input_sha256,
-        "/input_identity/isolation_salt_sha256": given.isolation_salt_sha256,
+def _abi(m: Manifest) -> CacheAbi:
+    return CacheAbi(m.artifact_identity, m.cache_schema, m.position_contract)
+
+
+def _input_digests(m: Manifest) -> dict[str, str]:
+    given, path = m.input_identity, "/input_identity"
+    return {
+        f"{path}/side_input_sha256": given.side_input_sha256,
+        f"{path}/isolation_salt_sha256": given.isolation_salt_sha256,
     }
-    for path, text in found.items():
-        good = len(text) == 64 and set(text) <= _HEX
-        yield from requires(good, path, "64 lower-case hexadecimal digits", text)
+
+
+add_abi_contracts(MANIFEST, "", _abi, _input_digests)
 
 
 @MANIFEST.contract("TOKEN_IDS", "token ids are not negative, and a prompt has at least one")
@@ -108,103 +86,6 @@ def token_ids(m: Manifest) -> Iterator[Finding]:
     for path, ids in found.items():
         for n, one in enumerate(ids):
             yield from requires(one >= 0, f"{path}/{n}", "at least 0", one)
-
-
-@MANIFEST.contract("CACHE_SHAPE", "layers, K/V heads and channels are at least 1")
-def cache_shape(m: Manifest) -> Iterator[Finding]:
-    """No size of a row is zero."""
-    for name in ("layers", "kv_heads", "head_width"):
-        size = getattr(m.cache_schema, name)
-        yield from requires(size >= 1, f"/cache_schema/{name}", "at least 1", size)
-
-
-@MANIFEST.contract("DTYPE_WIDTH", "a scalar has the bytes of its element type, at least 1")
-def dtype_width(m: Manifest) -> Iterator[Finding]:
-    """Element types are known and have their widths, K's and V's each by itself."""
-    schema, types = m.cache_schema, m.cache_schema.representation
-    sides = (
-        ("key", types.key_dtype, schema.key_bytes),
-        ("value", types.value_dtype, schema.value_bytes),
-    )
-    for side, dtype, width in sides:
-        path = f"/cache_schema/representation/{side}_dtype"
-        yield from requires(dtype in WIDTHS, path, f"one of {', '.join(WIDTHS)}", dtype)
-        if dtype in WIDTHS:
-            yield from differs(f"/cache_schema/{side}_bytes", WIDTHS[dtype], width)
-
-
-@MANIFEST.contract("AXES", "a layer's tensor has each of its four axes once")
-def axes(m: Manifest) -> Iterator[Finding]:
-    """The axes are a permutation of batch, kv_head, position, channel."""
-    found = m.cache_schema.axes
-    yield from requires(
-        sorted(found) == sorted(AXES),
-        "/cache_schema/axes",
-        f"{', '.join(AXES)} in some order",
-        found,
-    )
-
-
-@MANIFEST.contract("SHARD", "a shard holds the K/V heads of its rank, and counts just these")
-def shard(m: Manifest) -> Iterator[Finding]:
-    """Heads are dealt out evenly; with more ranks than heads, several ranks hold one head."""
-    one, path = m.cache_schema.shard, "/cache_schema/shard"
-    heads, ranks = one.model_kv_heads, one.ranks
-    even = heads >= 1 and ranks >= 1 and (heads % ranks == 0 or ranks % heads == 0)
-    if not even:
-        told = "heads that ranks divide, or ranks that heads divide"
-        yield Finding(path, told, f"{heads} heads over {ranks} ranks")
-        return
-    yield from requires(0 <= one.rank < ranks, f"{path}/rank", f"from 0 to {ranks - 1}", one.rank)
-    held = heads_of(one)
-    yield from differs(f"{path}/first_head", held.begin, one.first_head)
-    yield from differs(f"{path}/end_head", held.end, one.end_head)
-    yield from differs("/cache_schema/kv_heads", held.end - held.begin, m.cache_schema.kv_heads)
-
-
-@MANIFEST.contract("ROPE", "rotation takes an even number of channels, at most those of a head")
-def rope(m: Manifest) -> Iterator[Finding]:
-    """The rotary configuration is one that can be applied."""
-    one, path, width = (
-        m.position_contract.rope,
-        "/position_contract/rope",
-        m.cache_schema.head_width,
-    )
-    if one is None:
-        return
-    yield from requires(one.theta >= 1, f"{path}/theta", "at least 1", one.theta)
-    fits = one.width % 2 == 0 and 2 <= one.width <= width
-    yield from requires(fits, f"{path}/width", f"an even number from 2 to {width}", one.width)
-    known = one.pairing in ("halves", "neighbours")
-    yield from requires(known, f"{path}/pairing", "halves or neighbours", one.pairing)
-
-
-@MANIFEST.contract(
-    "POSITIONAL_STAGE", "the stage of stored keys is one that the positions can have"
-)
-def positional_stage(m: Manifest) -> Iterator[Finding]:
-    """Keys are stored before or after rotation, or there is none."""
-    stages = STAGES[m.position_contract.rope is not None]
-    found = m.cache_schema.positional_stage
-    told = f"one of {', '.join(stages)}"
-    yield from requires(found in stages, "/cache_schema/positional_stage", told, found)
-
-
-@MANIFEST.contract(
-    "VISIBILITY_POLICY", "a cache family serves its visibility, with a window if it needs one"
-)
-def visibility_policy(m: Manifest) -> Iterator[Finding]:
-    """Which positions a query sees is said by the family and the position contract alike."""
-    family, one, path = m.cache_schema.family, m.position_contract, "/position_contract"
-    known = f"one of {', '.join(FAMILIES)}"
-    yield from requires(family in FAMILIES, "/cache_schema/family", known, family)
-    if family in FAMILIES:
-        yield from differs(f"{path}/visibility", FAMILIES[family], one.visibility)
-    windowed = one.visibility == "causal-window"
-    good = one.window is not None and one.window >= 1 if windowed else one.window is None
-    yield from requires(good, f"{path}/window", "at least 1" if windowed else "null", one.window)
-    yield from differs(f"{path}/convention", "absolute", one.convention)
-    yield from requires(one.origin >= 0, f"{path}/origin", "at least 0", one.origin)
 
 
 @MANIFEST.contract("PHASE", "a snapshot has a generation from 0 and a phase of its handle")

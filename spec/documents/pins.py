@@ -17,6 +17,7 @@ from typing import Any, Final
 import attrs
 
 from kvspec.spec import runtimes
+from kvspec.spec.documents.cache_abi import DIGEST_FORM, have_digest_form
 from kvspec.spec.documents.canonical import digest, plain
 from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, requires
 
@@ -104,14 +105,16 @@ def commits_are_whole(found: Pins) -> Iterator[Finding]:
         yield from requires(is_whole, f"/projects/{n}/commit", "40 hexadecimal digits", p.commit)
 
 
-@pins.contract("DIGEST_FORM", "a digest is 64 lower-case hexadecimal digits")
+@pins.contract("DIGEST_FORM", DIGEST_FORM)
 def digests_are_whole(found: Pins) -> Iterator[Finding]:
     """SHA-256 has 256 bits."""
-    for n, p in enumerate(found.projects):
-        for m, file in enumerate(p.files):
-            is_whole = len(file.sha256) == 64 and _HEX.fullmatch(file.sha256)
-            path = f"/projects/{n}/files/{m}/sha256"
-            yield from requires(is_whole, path, "64 hexadecimal digits", file.sha256)
+    yield from have_digest_form(
+        {
+            f"/projects/{n}/files/{m}/sha256": file.sha256
+            for n, p in enumerate(found.projects)
+            for m, file in enumerate(p.files)
+        }
+    )
 
 
 @pins.contract("PATHS", "the files of a project are named by relative paths, each once")

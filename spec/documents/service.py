@@ -17,7 +17,8 @@ from typing import Final, Literal
 
 import attrs
 
-from kvspec.spec.documents.byte_trajectory import CacheAbi, Rows, coefficient
+from kvspec.spec.documents.byte_trajectory import Rows
+from kvspec.spec.documents.cache_abi import CacheAbi, add_abi_contracts, coefficient
 from kvspec.spec.documents.canonical import digest
 from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, requires
 from kvspec.spec.documents.service_metrics import Aggregate, Clocks, Limits, RequestMetrics
@@ -124,12 +125,12 @@ service = DocumentKind(
 )
 
 
-@service.contract("SIZE", "sizes are positive, and no count, time or limit is negative")
+add_abi_contracts(service)
+
+
+@service.contract("SIZE", "there are prompts and outputs, and no count, time or limit is negative")
 def sizes_are_positive(t: ServiceTrace) -> Iterator[Finding]:
-    """Sizes are positive, and no count, time or limit is negative."""
-    for name in ("layers", "kv_heads", "head_width", "key_bytes", "value_bytes"):
-        found = getattr(t.cache_abi.cache_schema, name)
-        yield from requires(found >= 1, f"/cache_abi/cache_schema/{name}", "at least 1", found)
+    """There are prompts and outputs, and no count, time or limit is negative."""
     for n, request in enumerate(t.requests):
         for name in ("prompt_tokens", "output_tokens"):
             found = getattr(request, name)
@@ -147,14 +148,14 @@ def sizes_are_positive(t: ServiceTrace) -> Iterator[Finding]:
             yield from requires(0 <= found <= MOST_TOKENS, path, told, found)
 
 
-@service.contract("DISTINCT", "there are requests, and no two of one name")
+@service.contract("DISTINCT", "there are requests with names, no two of one name")
 def names_are_distinct(t: ServiceTrace) -> Iterator[Finding]:
-    """There are requests, and no two of one name."""
+    """There are requests with names, no two of one name."""
     names = [request.name for request in t.requests]
     yield from requires(names, "/requests", "at least one request", "none")
     for n, name in enumerate(names):
-        told = "a request named once"
-        yield from requires(name not in names[:n], f"/requests/{n}/name", told, name)
+        told = "a name, given once"
+        yield from requires(name and name not in names[:n], f"/requests/{n}/name", told, name)
 
 
 @service.contract("UNKNOWN_REQUEST", "a record is one of a declared request")
