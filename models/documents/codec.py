@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from difflib import get_close_matches
 from typing import Any, Final
 
 import msgspec
 
-from kvspec.models.documents.pointers import changed_paths
+from kvspec.models.documents.places import line_of
+from kvspec.models.documents.pointers import changed_paths, steps_of
+from kvspec.models.documents.shapes import Misfit, fields_of, hint_at, misfit
 from kvspec.spec.documents.canonical import plain
 from kvspec.spec.documents.contracts import DocumentKind
 
@@ -23,15 +26,23 @@ READING: Final = {
 
 
 class DocumentError(ValueError):
-    """A text is no document of the kind. code: one of `READING`."""
+    """A text is no document of the kind. code: one of `READING`. path: a pointer to the place, if known."""
 
-    def __init__(self, code: str, where: str, found: str, expected: str, advice: str) -> None:
+    def __init__(
+        self, code: str, where: str, found: str, expected: str, advice: str, path: str = ""
+    ) -> None:
         self.code = code
+        self.path = path
+        where = f"{where} at {path}" if path else where
         self.where = where
         self.found = found
         self.expected = expected
         self.advice = advice
-        super().__init__(f"{where}: {code}: found {found}, expected {expected}: {advice}")
+        super().__init__()
+
+    def __str__(self) -> str:
+        told = f"found {self.found}, expected {self.expected}: {self.advice}"
+        return f"{self.where}: {self.code}: {told}"
 
 
 def decode(text: str, where: str) -> Any:
@@ -74,7 +85,18 @@ def decode(text: str, where: str) -> Any:
 
 def read(kind: DocumentKind, text: str, where: str) -> Any:
     """The document of a JSON text; `where` names the text in errors."""
-    return convert(kind, decode(text, where), where)
+    data = decode(text, where)
+    try:
+        return convert(kind, data, where)
+    except DocumentError as error:
+        raise with_line(error, text) from error
+
+
+def with_line(error: DocumentError, text: str) -> DocumentError:
+    """The error with the line of the text on which its place is, if the place is known."""
+    if error.path:
+        error.where += f" (line {line_of(text, error.path.removesuffix('/'))})"
+    return error
 
 
 def convert(kind: DocumentKind, data: Any, where: str) -> Any:
@@ -85,41 +107,55 @@ def convert(kind: DocumentKind, data: Any, where: str) -> Any:
     if data.get("document") != kind.name:
         raise DocumentError(
             "WRONG_KIND",
-            f"{where} at /document",
+            where,
             repr(data.get("document")),
             repr(kind.name),
             "name a document of this kind",
+            "/document",
         )
     if data.get("version") != kind.version or isinstance(data.get("version"), bool):
         raise DocumentError(
             "WRONG_VERSION",
-            f"{where} at /version",
+            where,
             repr(data.get("version")),
             str(kind.version),
             "a later version of kvspec may read it",
+            "/version",
         )
     body = {key: value for key, value in data.items() if key not in ("document", "version")}
     try:
         made = msgspec.convert(body, kind.document)
     except msgspec.ValidationError as error:
-        raise _field_error(where, error) from error
+        raise _field_error(kind, body, where, error) from error
     extra = changed_paths(plain(made), body)
     if extra:
-        found = ", ".join(extra)
-        code = "UNKNOWN_FIELD"
-        raise DocumentError(
-            code, f"{where} at {extra[0]}", found, "fields of the format", "drop it"
-        )
+        raise _extra_error(kind, extra, where)
     return made
 
 
-def _field_error(where: str, error: msgspec.ValidationError) -> DocumentError:
-    told, _, place = str(error).partition(" - at `$")
-    path = place.rstrip("`").replace("[", "/").replace("]", "").replace(".", "/")
-    code = "MISSING_FIELD" if "missing required field" in told else "WRONG_TYPE"
-    return DocumentError(
-        code, f"{where} at {path or '/'}", told, "a field of the format", "mend it"
-    )
+def _field_error(
+    kind: DocumentKind, body: Any, where: str, error: msgspec.ValidationError
+) -> DocumentError:
+    """The first place that does not fit the class, with what belongs there."""
+    found = misfit(kind.document, body) or Misfit("WRONG_TYPE", "", str(error), "its type")
+    missing = found.code == "MISSING_FIELD"
+    advice = f"{'add it' if missing else 'write that'}; {_schema(kind)}"
+    return DocumentError(found.code, where, found.found, found.expected, advice, found.path or "/")
+
+
+def _extra_error(kind: DocumentKind, extra: list[str], where: str) -> DocumentError:
+    """Fields that the format does not have, with those that it has there."""
+    parent, _, name = extra[0].rpartition("/")
+    steps = ["*" if step.isdigit() else step for step in steps_of(parent)]
+    known = list(fields_of(hint_at(kind.document, steps)))
+    near = get_close_matches(name, known, n=1)
+    advice = f"did you mean {near[0]}? {_schema(kind)}" if near else f"drop it; {_schema(kind)}"
+    expected = f"one of {', '.join(known)}" if known else "fields of the format"
+    return DocumentError("UNKNOWN_FIELD", where, ", ".join(extra), expected, advice, extra[0])
+
+
+def _schema(kind: DocumentKind) -> str:
+    return f"`kvspec check --schema {kind.name}` prints the format"
 
 
 def write(kind: DocumentKind, document: Any) -> str:

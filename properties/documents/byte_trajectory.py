@@ -27,7 +27,7 @@ from kvspec.spec.documents.byte_trajectory import (
 )
 from kvspec.spec.documents.cache_abi import coefficient
 from kvspec.spec.documents.canonical import digest
-from kvspec.spec.documents.contracts import Finding, differs, requires
+from kvspec.spec.documents.contracts import Binding, Finding, differs, requires
 from kvspec.spec.failures import CODES
 
 REFUSALS: Final = {
@@ -40,6 +40,10 @@ REFUSALS: Final = {
     "NOT_TERMINAL": "a request releases once, and after it finished",
 }
 """Codes of the specification with which the events of a trajectory can be refused."""
+
+_MEND: Final = (
+    "change this event, or those of its request before it, to steps that a cache can take"
+)
 
 
 @attrs.frozen
@@ -86,6 +90,21 @@ def completed(t: ByteTrajectory) -> ByteTrajectory:
         peak_instantaneous=_peak(t, "instantaneous"),
         logical_byte_time=computed_byte_time(t),
     )
+
+
+byte_trajectory.binding = Binding(
+    (
+        "/cache_abi_sha256",
+        "/token_bytes",
+        "/events/*/committed",
+        "/events/*/ledger",
+        "/peak_physical",
+        "/peak_instantaneous",
+        "/logical_byte_time",
+    ),
+    completed,
+    nullable=("/events/*/rows",),
+)
 
 
 def _peak(t: ByteTrajectory, field: str) -> int:
@@ -138,10 +157,14 @@ def _refused_with(code: str) -> Callable[[ByteTrajectory], Iterator[Finding]]:
 
 
 for _code, _meaning in REFUSALS.items():
-    byte_trajectory.contract(_code, f"{_meaning}: {CODES[_code].meaning}")(_refused_with(_code))
+    byte_trajectory.contract(_code, f"{_meaning}: {CODES[_code].meaning}", do=_MEND)(
+        _refused_with(_code)
+    )
 
 
-@byte_trajectory.contract("COMMITTED", "the rows after each event are those of the specification")
+@byte_trajectory.contract(
+    "COMMITTED", "the rows after each event are those of the specification", derived=True
+)
 def committed_rows_are_those_of_the_specification(t: ByteTrajectory) -> Iterator[Finding]:
     """The rows after each event are those of the specification."""
     found = replay(t)
@@ -157,9 +180,9 @@ def committed_rows_are_those_of_the_specification(t: ByteTrajectory) -> Iterator
 def nothing_is_held_at_the_end(t: ByteTrajectory) -> Iterator[Finding]:
     """After the last event no request holds storage."""
     last = len(t.events) - 1
-    for request, rows in zip(t.requests, t.events[last].committed, strict=True):
+    for request, rows in zip(t.requests, replay(t).committed[last], strict=True):
         yield from requires(
-            rows is None, f"/events/{last}/committed", f"{request.name} released", f"{rows} rows"
+            rows is None, f"/events/{last}", f"{request.name} released", f"{rows} rows"
         )
 
 
@@ -193,17 +216,19 @@ def _ledger_is_computed(field: str) -> Callable[[ByteTrajectory], Iterator[Findi
 
 
 for _code, (_field, _meaning) in LEDGERS.items():
-    byte_trajectory.contract(_code, _meaning)(_ledger_is_computed(_field))
+    byte_trajectory.contract(_code, _meaning, derived=True)(_ledger_is_computed(_field))
 
 
-@byte_trajectory.contract("PEAK", "the peaks are the largest bytes after any event")
+@byte_trajectory.contract("PEAK", "the peaks are the largest bytes after any event", derived=True)
 def peaks_are_the_largest_bytes(t: ByteTrajectory) -> Iterator[Finding]:
     """The peaks are the largest bytes after any event."""
     yield from differs("/peak_physical", _peak(t, "physical"), t.peak_physical)
     yield from differs("/peak_instantaneous", _peak(t, "instantaneous"), t.peak_instantaneous)
 
 
-@byte_trajectory.contract("BYTE_TIME", "the area under the logical bytes follows from the events")
+@byte_trajectory.contract(
+    "BYTE_TIME", "the area under the logical bytes follows from the events", derived=True
+)
 def area_follows_from_the_events(t: ByteTrajectory) -> Iterator[Finding]:
     """The area under the logical bytes follows from the events."""
     yield from differs("/logical_byte_time", computed_byte_time(t), t.logical_byte_time)

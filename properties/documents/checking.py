@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from kvspec.models.documents import DocumentError, convert, decode
+from kvspec.models.documents import DocumentError, convert, decode, with_line
 from kvspec.properties.documents.registry import kinds
 from kvspec.spec.documents.contracts import Broken, DocumentKind
 
@@ -23,8 +23,11 @@ class Checked:
 def check_text(text: str, where: str) -> Checked:
     """Read and check a document of any kind; `where` names the text in errors."""
     data = decode(text, where)
-    kind = kind_of(data, where)
-    document = convert(kind, data, where)
+    try:
+        kind = kind_of(data, where)
+        document = convert(kind, data, where)
+    except DocumentError as error:
+        raise with_line(error, text) from error
     return Checked(kind, document, kind.first_broken(document))
 
 
@@ -40,8 +43,9 @@ def kind_of(data: Any, where: str) -> DocumentKind:
     found = repr(name) if "document" in data else "no such field"
     raise DocumentError(
         "WRONG_KIND",
-        f"{where} at /document",
+        where,
         found,
         f"one of {', '.join(kinds())}",
         "say of which kind the document is",
+        "/document" if "document" in data else "",
     )

@@ -47,6 +47,9 @@ REFUSALS: Final = {
 }
 """Codes of the specification with which the records of a trace are refused, and what each then asks."""
 
+_MEND: Final = (
+    "change this record, or those of its request before it, to steps that a cache can take"
+)
 _ALSO: Final = {"BLOCK_IN_USE": "HANDLE_LIVE"}
 """Other codes that say the same of a trace."""
 
@@ -66,7 +69,7 @@ def _refused_with(code: str) -> Callable[[ServiceTrace], Iterator[Finding]]:
 
 
 for _code, _meaning in REFUSALS.items():
-    service.contract(_code, f"{_meaning}: {CODES[_code].meaning}")(_refused_with(_code))
+    service.contract(_code, f"{_meaning}: {CODES[_code].meaning}", do=_MEND)(_refused_with(_code))
 
 
 @service.contract(
@@ -98,7 +101,7 @@ def every_request_is_released(t: ServiceTrace) -> Iterator[Finding]:
         yield from requires(released, f"/requests/{n}", "a release", "none")
 
 
-def _frontiers(t: ServiceTrace) -> Iterator[tuple[str, ...]]:
+def frontiers(t: ServiceTrace) -> Iterator[tuple[str, ...]]:
     """The tokens of its request without a row, after each record."""
     outputs: dict[str, list[str]] = {request.name: [] for request in t.requests}
     for each, facts in zip(t.records, _replay(t).facts, strict=True):
@@ -113,17 +116,17 @@ def _frontiers(t: ServiceTrace) -> Iterator[tuple[str, ...]]:
 def a_decode_takes_the_frontier_token(t: ServiceTrace) -> Iterator[Finding]:
     """A decode computes the row of the token at the frontier."""
     before: dict[str, tuple[str, ...]] = {}
-    for n, (each, frontier) in enumerate(zip(t.records, _frontiers(t), strict=True)):
+    for n, (each, frontier) in enumerate(zip(t.records, frontiers(t), strict=True)):
         if each.operation == "publish_decode":
             expected = before[each.request][0]
             yield from differs(f"/records/{n}/token", expected, each.token)
         before[each.request] = frontier
 
 
-@service.contract("FRONTIER", "the frontier is what was output and has no row")
+@service.contract("FRONTIER", "the frontier is what was output and has no row", derived=True)
 def the_frontier_has_no_rows(t: ServiceTrace) -> Iterator[Finding]:
     """The frontier is what was output and has no row."""
-    for n, (each, frontier) in enumerate(zip(t.records, _frontiers(t), strict=True)):
+    for n, (each, frontier) in enumerate(zip(t.records, frontiers(t), strict=True)):
         yield from differs(f"/records/{n}/frontier", frontier, each.frontier)
 
 
@@ -186,7 +189,7 @@ def _view_has(
 
 
 for _code, (_names, _compute, _meaning) in VIEWS.items():
-    service.contract(_code, _meaning)(_view_has(_names, _compute))
+    service.contract(_code, _meaning, derived=True)(_view_has(_names, _compute))
 
 
 def computed_metrics(
@@ -205,14 +208,19 @@ def computed_metrics(
     return tuple(found), aggregate(found, chosen, sum(areas))
 
 
-@service.contract("METRICS_OF", "there are metrics of each request, in their order")
+@service.contract("METRICS_OF", "there are metrics of each request, in their order", derived=True)
 def each_request_has_metrics(t: ServiceTrace) -> Iterator[Finding]:
     """There are metrics of each request, in their order."""
-    expected = tuple(request.name for request in t.requests)
-    yield from differs("/metrics", expected, tuple(each.request for each in t.metrics))
+    expected = [request.name for request in t.requests]
+    found = [each.request for each in t.metrics]
+    told = f"an object for each of {', '.join(expected)}, in this order"
+    shown = f"objects for {', '.join(found)}" if found else "no object"
+    yield from requires(expected == found, "/metrics", told, shown)
 
 
-@service.contract("TPOT_UNDEFINED", "a request of a single output has no TPOT, not one of zero")
+@service.contract(
+    "TPOT_UNDEFINED", "a request of a single output has no TPOT, not one of zero", derived=True
+)
 def tpot_of_one_output_is_undefined(t: ServiceTrace) -> Iterator[Finding]:
     """A request of a single output has no TPOT, not one of zero."""
     for n, each in enumerate(t.metrics):
@@ -260,6 +268,6 @@ def _rate_is(name: str) -> Callable[[ServiceTrace], Iterator[Finding]]:
 
 
 for _code, (_name, _meaning) in METRICS.items():
-    service.contract(_code, _meaning)(_metric_is(_name))
+    service.contract(_code, _meaning, derived=True)(_metric_is(_name))
 for _code, (_name, _meaning) in RATES.items():
-    service.contract(_code, _meaning)(_rate_is(_name))
+    service.contract(_code, _meaning, derived=True)(_rate_is(_name))

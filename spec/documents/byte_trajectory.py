@@ -241,13 +241,15 @@ def decode_publishes_one_row(t: ByteTrajectory) -> Iterator[Finding]:
             yield from requires(start >= 1, f"/events/{n}/rows/start", "at least 1", start)
 
 
-@byte_trajectory.contract("CACHE_ABI_DIGEST", "the digest is that of the cache ABI")
+@byte_trajectory.contract("CACHE_ABI_DIGEST", "the digest is that of the cache ABI", derived=True)
 def digest_is_that_of_the_abi(t: ByteTrajectory) -> Iterator[Finding]:
     """The digest is that of the cache ABI."""
     yield from differs("/cache_abi_sha256", digest(t.cache_abi), t.cache_abi_sha256)
 
 
-@byte_trajectory.contract("TOKEN_BYTES", "the bytes of a row follow from the cache ABI")
+@byte_trajectory.contract(
+    "TOKEN_BYTES", "the bytes of a row follow from the cache ABI", derived=True
+)
 def token_bytes_follow_from_the_abi(t: ByteTrajectory) -> Iterator[Finding]:
     """The bytes of a row follow from the cache ABI."""
     yield from differs("/token_bytes", coefficient(t.cache_abi), t.token_bytes)

@@ -46,11 +46,18 @@ def requires(condition: object, path: str, expected: object, found: object) -> I
 
 @attrs.frozen
 class Contract:
-    """What must hold of a document. code: unique within its kind. meaning: one clause, for a reader."""
+    """What must hold of a document. code: unique within its kind. meaning: one clause, for a reader.
+
+    derived: it asks alone that something is what follows from the rest; whoever binds the document anew
+    keeps it. No other contract relies on it. do: what to do where it is broken, if there is more to say
+    than that it must be mended.
+    """
 
     code: str
     meaning: str
     check: Callable[[Any], Iterable[Finding]]
+    derived: bool = False
+    do: str = ""
 
 
 @attrs.frozen
@@ -74,11 +81,31 @@ class Broken:
         )
 
 
+def _same(document: Any) -> Any:
+    return document
+
+
+@attrs.frozen
+class Binding:
+    """How all of a document that follows from the rest is made anew.
+
+    paths: of what follows, `*` for an item. nullable: what may be left out where it is null. prepare:
+    makes what needs no lawful document; complete: the rest, of one that keeps all contracts that are
+    not derived.
+    """
+
+    paths: tuple[str, ...]
+    complete: Callable[[Any], Any]
+    prepare: Callable[[Any], Any] = _same
+    nullable: tuple[str, ...] = ()
+
+
 class DocumentKind:
     """A kind of document.
 
     name: as in the field `document` of its JSON. document: the attrs class. doc: one line for a reader.
-    version: of the format. All fields of the class and of those within it are required.
+    version: of the format. All fields of the class and of those within it are required. binding: how it
+    is made from its inputs, if it can be.
     """
 
     def __init__(self, name: str, document: type[Any], doc: str, version: int = 1) -> None:
@@ -88,8 +115,11 @@ class DocumentKind:
         self.version = version
         self.contracts: dict[str, Contract] = {}
         self.free: dict[str, str] = {}
+        self.binding: Binding | None = None
 
-    def contract(self, code: str, meaning: str) -> Callable[[Check], Check]:
+    def contract(
+        self, code: str, meaning: str, *, derived: bool = False, do: str = ""
+    ) -> Callable[[Check], Check]:
         """Decorator: the function of a document yields where this contract is broken."""
 
         def add(check: Check) -> Check:
@@ -97,7 +127,7 @@ class DocumentKind:
                 raise DefinitionError(
                     f"{self.name} has two contracts {code}: give each its own code"
                 )
-            self.contracts[code] = Contract(code, meaning, check)
+            self.contracts[code] = Contract(code, meaning, check, derived, do)
             return check
 
         return add
@@ -109,11 +139,13 @@ class DocumentKind:
         """
         self.free[pattern] = reason
 
-    def first_broken(self, document: Any) -> Broken | None:
-        """The first contract that the document breaks, or None if it keeps all."""
+    def first_broken(self, document: Any, *, derived: bool = True) -> Broken | None:
+        """The first contract that the document breaks, or None if it keeps all; derived: these as well."""
         if not isinstance(document, self.document):
             raise TypeError(f"{self.name} checks {self.document.__name__}, found {document!r}")
         for contract in self.contracts.values():
+            if contract.derived and not derived:
+                continue
             findings = tuple(contract.check(document))
             if findings:
                 return Broken(contract, findings)

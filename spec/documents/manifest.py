@@ -13,25 +13,16 @@ from typing import Final
 
 from kvspec.spec.documents import manifest_digests as identities
 from kvspec.spec.documents.cache_abi import CacheAbi, add_abi_contracts
-from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, requires
-from kvspec.spec.documents.manifest_derived import ledger, visible_interval
+from kvspec.spec.documents.contracts import Binding, DocumentKind, Finding, differs, requires
+from kvspec.spec.documents.manifest_derived import bound, ledger, visible_interval
 from kvspec.spec.documents.manifest_record import Manifest
 from kvspec.spec.formulas import logical_tokens
 
 PHASES: Final = ("DECODE_READY", "FINISHED", "CANCELLED", "RELEASED")
-BINDING: Final = (
-    "TOKEN_BYTES",
-    "LEDGER",
-    "PROMPT_DIGEST",
-    "CACHE_ABI",
-    "PREFIX_IDENTITY",
-    "SNAPSHOT_DIGEST",
-)
-"""The contracts that a document keeps once it is bound anew; all others come before them."""
-
 MANIFEST: Final = DocumentKind(
     "manifest", Manifest, "What a request is, what made its cache rows, and where it stands."
 )
+MANIFEST.binding = Binding(("/ledger", "/digests"), bound)
 MANIFEST.frees(
     "/input_identity/tokenizer", "provenance alone: the token ids are what the model gets"
 )
@@ -213,13 +204,15 @@ def reclaimable_above_resident(m: Manifest) -> Iterator[Finding]:
         yield from requires(good, path, f"at most {one.resident_bytes}", one.reclaimable_bytes)
 
 
-@MANIFEST.contract("TOKEN_BYTES", "bytes a token are those of the schema")
+@MANIFEST.contract("TOKEN_BYTES", "bytes a token are those of the schema", derived=True)
 def ledger_token(m: Manifest) -> Iterator[Finding]:
     """L H_kv d_h (b_K + b_V)."""
     yield from differs("/ledger/token_bytes", ledger(m).token_bytes, m.ledger.token_bytes)
 
 
-@MANIFEST.contract("LEDGER", "committed and reserved bytes are those of the snapshot's lengths")
+@MANIFEST.contract(
+    "LEDGER", "committed and reserved bytes are those of the snapshot's lengths", derived=True
+)
 def ledger_lengths(m: Manifest) -> Iterator[Finding]:
     """Lengths times bytes a token."""
     expected = ledger(m)
@@ -229,7 +222,7 @@ def ledger_lengths(m: Manifest) -> Iterator[Finding]:
     yield from differs("/ledger/reserved_bytes", expected.reserved_bytes, m.ledger.reserved_bytes)
 
 
-@MANIFEST.contract("PROMPT_DIGEST", "the prompt's digest is that of its token ids")
+@MANIFEST.contract("PROMPT_DIGEST", "the prompt's digest is that of its token ids", derived=True)
 def prompt_digest(m: Manifest) -> Iterator[Finding]:
     """See `manifest_digests.prompt_digest`."""
     yield from differs(
@@ -237,7 +230,9 @@ def prompt_digest(m: Manifest) -> Iterator[Finding]:
     )
 
 
-@MANIFEST.contract("CACHE_ABI", "the ABI's digest is that of artifact, schema and positions")
+@MANIFEST.contract(
+    "CACHE_ABI", "the ABI's digest is that of artifact, schema and positions", derived=True
+)
 def cache_abi(m: Manifest) -> Iterator[Finding]:
     """See `manifest_digests.abi_projection`."""
     yield from differs(
@@ -246,7 +241,9 @@ def cache_abi(m: Manifest) -> Iterator[Finding]:
 
 
 @MANIFEST.contract(
-    "PREFIX_IDENTITY", "the prefix's digest is that of ABI, prompt, side input and salt"
+    "PREFIX_IDENTITY",
+    "the prefix's digest is that of ABI, prompt, side input and salt",
+    derived=True,
 )
 def prefix_identity(m: Manifest) -> Iterator[Finding]:
     """See `manifest_digests.prefix_projection`."""
@@ -255,7 +252,9 @@ def prefix_identity(m: Manifest) -> Iterator[Finding]:
 
 
 @MANIFEST.contract(
-    "SNAPSHOT_DIGEST", "the snapshot's digest is that of request, prefix, policy and state"
+    "SNAPSHOT_DIGEST",
+    "the snapshot's digest is that of request, prefix, policy and state",
+    derived=True,
 )
 def snapshot(m: Manifest) -> Iterator[Finding]:
     """See `manifest_digests.snapshot_projection`."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import attrs
 
+from kvspec.spec.documents.service_metrics import Ratio
+
 
 @attrs.frozen
 class Comparison:
@@ -20,7 +22,7 @@ class Comparison:
     uncached: int
     cached: int
     saved: int
-    reduction: str
+    reduction: Ratio
     reduction_hundredths: int
 
 

@@ -167,13 +167,13 @@ def requests_are_declared(t: ServiceTrace) -> Iterator[Finding]:
         yield from requires(each.request in names, f"/records/{n}/request", told, each.request)
 
 
-@service.contract("CACHE_ABI_DIGEST", "the digest is that of the cache ABI")
+@service.contract("CACHE_ABI_DIGEST", "the digest is that of the cache ABI", derived=True)
 def digest_is_that_of_the_abi(t: ServiceTrace) -> Iterator[Finding]:
     """The digest is that of the cache ABI."""
     yield from differs("/cache_abi_sha256", digest(t.cache_abi), t.cache_abi_sha256)
 
 
-@service.contract("TOKEN_BYTES", "the bytes of a row follow from the cache ABI")
+@service.contract("TOKEN_BYTES", "the bytes of a row follow from the cache ABI", derived=True)
 def token_bytes_follow_from_the_abi(t: ServiceTrace) -> Iterator[Finding]:
     """The bytes of a row follow from the cache ABI."""
     yield from differs("/token_bytes", coefficient(t.cache_abi), t.token_bytes)
@@ -221,7 +221,7 @@ def rows_fit_the_operation(t: ServiceTrace) -> Iterator[Finding]:
             yield from requires(decodes == (found >= length), path, told, found)
 
 
-@service.contract("OUTPUT_INDEX", "the outputs of a request are counted from 0 on")
+@service.contract("OUTPUT_INDEX", "the outputs of a request are counted from 0 on", derived=True)
 def outputs_are_counted(t: ServiceTrace) -> Iterator[Finding]:
     """The outputs of a request are counted from 0 on."""
     counts = {request.name: 0 for request in t.requests}
@@ -232,7 +232,7 @@ def outputs_are_counted(t: ServiceTrace) -> Iterator[Finding]:
             counts[each.request] += 1
 
 
-@service.contract("POLICY_FIELD", "a view has no decision of a scheduler in it")
+@service.contract("POLICY_FIELD", "a view has no decision of a scheduler in it", derived=True)
 def views_have_no_policy(t: ServiceTrace) -> Iterator[Finding]:
     """A view has no decision of a scheduler in it."""
     for n, each in enumerate(t.records):
@@ -241,7 +241,7 @@ def views_have_no_policy(t: ServiceTrace) -> Iterator[Finding]:
             yield from requires(name not in POLICY_FIELDS, path, told, name)
 
 
-@service.contract("VIEW_FIELDS", "a view has exactly the fields of the service view")
+@service.contract("VIEW_FIELDS", "a view has exactly the fields of the service view", derived=True)
 def views_have_their_fields(t: ServiceTrace) -> Iterator[Finding]:
     """A view has exactly the fields of the service view."""
     for n, each in enumerate(t.records):

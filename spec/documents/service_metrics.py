@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from typing import Annotated
 
 import attrs
 
@@ -25,6 +26,9 @@ from kvspec.spec.formulas import (
     tpot,
     ttft,
 )
+
+Ratio = Annotated[str, 'an exact ratio as text, such as "28/3" or "9"']
+RatioOrNone = Annotated[str | None, 'an exact ratio as text, such as "28/3" or "9", or null']
 
 
 @attrs.frozen
@@ -60,7 +64,7 @@ class RequestMetrics:
     request: str
     ttft: int
     tbt: tuple[int, ...]
-    tpot: str | None
+    tpot: RatioOrNone
     e2e: int
     release_lag: int
     slo_valid: bool
@@ -76,10 +80,10 @@ class Aggregate:
 
     completed: int
     valid: int
-    request_throughput: str
-    request_goodput: str
-    goodput_fraction: str
-    token_goodput: str
+    request_throughput: Ratio
+    request_goodput: Ratio
+    goodput_fraction: Ratio
+    token_goodput: Ratio
     byte_time: int
 
 

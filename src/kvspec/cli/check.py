@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from kvspec.cli.documents import Given, broken_data, broken_text, read_given, told
-from kvspec.cli.errors import UsageError, unknown
+from kvspec.cli.errors import UsageError, from_exception, unknown
 from kvspec.cli.output import CheckOutput, Flag, check_outputs, check_writable, deliver
-from kvspec.cli.verdicts import HOLDS, VIOLATED, Answer, Check, worst
+from kvspec.cli.verdicts import HOLDS, UNKNOWN, USAGE, VIOLATED, Answer, Check, worst
 
 if TYPE_CHECKING:
     from kvspec.counterexamples.negative_cases import CaseResult
-    from kvspec.spec.documents.contracts import Broken
+
+_OPTIONS = ("--negatives", "--codes", "--schema", "--bind", "--markdown")
 
 
 def check(
@@ -23,19 +25,22 @@ def check(
     negatives: Flag = False,
     codes: Flag = False,
     schema: Flag = False,
+    bind: Flag = False,
     markdown: Path | None = None,
     output: CheckOutput = CheckOutput(),  # noqa: B008  # frozen, and how cyclopts takes a group
 ) -> int:
     """Check documents: each says of which kind it is, and is held to the contracts of that kind.
 
     Contracts are tried in order, and the first that is broken is told with its code, the places,
-    and what was expected and found there. A file that is no document ends with 2.
+    and what was expected and found there. A file that is no document ends with 2, after all others
+    have been told.
 
     Args:
         names: document files, `-` for standard input; with one of the next three, kinds of document.
         negatives: try the stored negative cases of these kinds, by default of all.
         codes: print the error codes of these kinds and what each contract asks, by default of all.
         schema: print the JSON Schema of one kind.
+        bind: print one document with all that follows from its inputs made anew, and nothing else.
         markdown: write every code there is to this file as a page, also those of steps and of logs.
         output: how the answer is told.
     """
@@ -43,7 +48,7 @@ def check(
     check_writable(markdown, "--markdown of kvspec check")
     if markdown is not None:
         return deliver(_page(markdown), output)
-    modes = {"--negatives": negatives, "--codes": codes, "--schema": schema}
+    modes = {"--negatives": negatives, "--codes": codes, "--schema": schema, "--bind": bind}
     asked = [name for name, given in modes.items() if given]
     _refuse_options(names)
     if len(asked) > 1:
@@ -68,7 +73,36 @@ def check(
             "kvspec check",
             "kvspec check manifest.json, or kvspec check --negatives",
         )
-    return deliver(answer([read_given(name) for name in names]), output)
+    if bind:
+        return _bound(names, output)
+    return _checked(names, output)
+
+
+def _bound(names: tuple[str, ...], output: CheckOutput) -> int:
+    from kvspec.cli.bind import deliver_bound
+
+    if len(names) > 1:
+        found, do = f"{len(names)} files", "name one of them"
+        raise UsageError("one document at a time is bound", found, "one", "kvspec check", do)
+    return deliver_bound(names[0], "check", output)
+
+
+def _checked(names: tuple[str, ...], output: CheckOutput) -> int:
+    """Check every file that can be read; those that cannot are told after them, and end with 2."""
+    found: list[Given] = []
+    refused: dict[str, UsageError] = {}
+    for name in names:
+        try:
+            found.append(read_given(name))
+        except Exception as error:
+            told = from_exception(error)
+            if told is None or len(names) == 1:
+                raise
+            refused[name] = told
+    code = deliver(answer(found, refused), output)
+    for each in refused.values():
+        print(each, file=sys.stderr)
+    return USAGE if refused else code
 
 
 def _page(path: Path) -> Answer:
@@ -82,7 +116,7 @@ def _refuse_options(names: tuple[str, ...]) -> None:
     """A word with a hyphen is an option that does not exist, but for `-` alone."""
     for name in names:
         if name.startswith("-") and name != "-":
-            known = ["--negatives", "--codes", "--schema", "--json", "--junit", "--sarif", "--help"]
+            known = [*_OPTIONS, "--json", "--junit", "--sarif", "--help"]
             raise unknown("option", name, known, "kvspec check", "see kvspec check --help")
     if names.count("-") > 1:
         told_twice = "standard input can be read once"
@@ -102,9 +136,11 @@ def _kinds(names: tuple[str, ...]) -> list[str]:
     return list(names or known)
 
 
-def answer(found: list[Given]) -> Answer:
-    """Each document with its verdict, and the contract that it breaks first."""
-    checks, data, parts = [], [], []
+def answer(found: list[Given], refused: dict[str, UsageError] | None = None) -> Answer:
+    """Each document with its verdict and the contract that it breaks first; files that are none."""
+    checks: list[Check] = []
+    data: list[dict[str, Any]] = []
+    parts: list[str] = []
     for given in found:
         kind, broken = given.checked.kind, given.checked.broken
         verdict = VIOLATED if broken else HOLDS
@@ -116,20 +152,24 @@ def answer(found: list[Given]) -> Answer:
                 "broken": broken_data(given, broken) if broken else None,
             }
         )
-        checks.append(_check(given, broken))
+        checks.append(document_check(given))
         kept = f"{given.where} keeps all {len(kind.contracts)} contracts of {kind.name}"
         parts.append(f"{verdict}: {broken_text(given, broken) if broken else kept}")
+    for file, error in (refused or {}).items():
+        parts.append(f"{UNKNOWN}: {file} is no document that can be checked")
+        data.append({"file": file, "verdict": UNKNOWN, "error": error.data()})
+        checks.append(Check("check", file, UNKNOWN, message=error.message, detail=str(error)))
     verdict = worst(check.verdict for check in checks)
-    if len(found) > 1:
+    if len(checks) > 1:
         good = sum(check.verdict == HOLDS for check in checks)
-        parts.append(f"{verdict}: {good} of {len(found)} documents keep their contracts")
+        parts.append(f"{verdict}: {good} of {len(checks)} documents keep their contracts")
     whole: dict[str, Any] = {"verdict": verdict, "documents": data}
     return Answer("check", verdict, whole, "\n".join(parts), tuple(checks))
 
 
-def _check(given: Given, broken: Broken | None) -> Check:
+def document_check(given: Given) -> Check:
     """One document for JUnit and SARIF; a broken one by the code and the line."""
-    group = f"check {given.checked.kind.name}"
+    group, broken = f"check {given.checked.kind.name}", given.checked.broken
     if broken is None:
         place = None if given.file is None else (given.file, 1)
         return Check(group, given.where, HOLDS, place=place)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from kvspec.cli.belongs import other_command
 from kvspec.cli.errors import UsageError
 
 if TYPE_CHECKING:
     from kvspec.properties.documents.checking import Checked
     from kvspec.spec.documents.contracts import Broken, DocumentKind, Finding
+
+BIND = {"manifest": "manifest", "byte-trajectory": "ledger", "service": "service"}
+"""The command that makes a document of a kind anew, where it has one beside `kvspec check`."""
 
 SHOWN = 8
 """Places of one broken contract that are told to a reader; a program gets all."""
@@ -52,39 +57,36 @@ def read_text(file: str) -> tuple[str, str]:
 
 def read_given(file: str) -> Given:
     """The document in a file, or in standard input for `-`, of whatever kind."""
-    from kvspec.models.documents import DocumentError
     from kvspec.properties.documents.checking import check_text
+
+    return _read(file, check_text)
+
+
+def read_bound(file: str) -> Given:
+    """The same, with all that follows from its inputs made anew."""
+    from kvspec.properties.documents.binding import bind_text
+
+    return _read(file, bind_text)
+
+
+def _read(file: str, checked: Callable[[str, str], Checked]) -> Given:
+    from kvspec.models.documents import DocumentError
 
     text, where = read_text(file)
     try:
-        checked = check_text(text, where)
+        return Given(where, None if file == "-" else file, text, checked(text, where))
     except DocumentError as error:
-        if error.code != "NOT_JSON" or not _is_lines(text):
+        do = other_command(text, file)
+        if do is None or do.startswith("`kvspec check"):
             raise
-        raise UsageError(
-            f"{where} is no one document",
-            "a JSON value a line",
-            "one JSON document",
-            error.where,
-            f"kvspec audit {file} takes a log of events, one a line",
-        ) from error
-    return Given(where, None if file == "-" else file, text, checked)
+        told = f"{where} is no document that can be checked: {error.code}"
+        expected = "one JSON document, whose field `document` names its kind"
+        raise UsageError(told, error.found, expected, error.where, do) from error
 
 
-def _is_lines(text: str) -> bool:
-    """Whether the first of several lines is a JSON object by itself."""
-    from kvspec.models.documents import DocumentError, decode
-
-    first, newline, rest = text.partition("\n")
-    try:
-        return bool(newline and rest.strip()) and isinstance(decode(first, "line 1"), dict)
-    except DocumentError:
-        return False
-
-
-def read_kind(file: str, kind: DocumentKind) -> Given:
-    """The same, of one kind alone."""
-    given = read_given(file)
+def read_kind(file: str, kind: DocumentKind, *, bind: bool = False) -> Given:
+    """The document in a file, of one kind alone. bind: with what follows made anew."""
+    given = read_bound(file) if bind else read_given(file)
     if given.checked.kind is not kind:
         raise UsageError(
             f"{given.where} is no {kind.name}",
@@ -110,6 +112,7 @@ def broken_data(given: Given, broken: Broken) -> dict[str, Any]:
             }
             for each in broken.findings
         ],
+        "do": advice(given, broken),
     }
 
 
@@ -121,7 +124,24 @@ def broken_text(given: Given, broken: Broken) -> str:
     more = len(broken.findings) - SHOWN
     if more > 0:
         lines.append(f"  and {more} more such places (--json tells all)")
+    lines.append(f"  do        {advice(given, broken)}")
     return "\n".join(lines)
+
+
+def advice(given: Given, broken: Broken) -> str:
+    """What to do about a broken contract: the next step, with the command for it."""
+    kind, file = given.checked.kind, given.file or "FILE"
+    if broken.contract.do:
+        return broken.contract.do
+    if broken.contract.derived:
+        command = BIND.get(kind.name, "check")
+        return f"`kvspec {command} {file} --bind` prints the document with this made anew"
+    path = broken.findings[0].path
+    place = f"{path} in line {given.line(path)}" if path else "it"
+    return (
+        f"correct {place}, or what it must agree with; `kvspec check --codes {kind.name}` tells "
+        "what each contract asks"
+    )
 
 
 def finding_lines(given: Given, finding: Finding) -> list[str]:

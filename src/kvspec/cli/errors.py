@@ -36,15 +36,21 @@ class UsageError(Exception):
     where: str
     do: str
 
-    def __str__(self) -> str:
-        parts = {
+    def data(self) -> dict[str, str]:
+        """The error for a program."""
+        return {"message": self.message, **self._parts()}
+
+    def _parts(self) -> dict[str, str]:
+        return {
             "found": self.found,
             "expected": self.expected,
             "where": self.where,
             "do": self.do,
         }
+
+    def __str__(self) -> str:
         lines = [f"error: {self.message}"]
-        for name, text in parts.items():
+        for name, text in self._parts().items():
             lines.extend(_WRAP.wrap(f"  {name:<8}  {text}"))
         return "\n".join(lines)
 
@@ -120,13 +126,13 @@ def from_cyclopts(error: CycloptsError, commands: list[str]) -> UsageError:
         found = error.token.keyword or error.token.value
         return unknown("option", found, _options(error), chain, do)
     if isinstance(error, MissingArgumentError) and error.argument is not None:
-        name = error.argument.names[0]
+        name = _name(error)
         return UsageError(f"{name} has no value", "nothing", f"a value for {name}", chain, do)
     if isinstance(error, CoercionError) and error.argument is not None and error.token is not None:
-        name = error.token.keyword or error.argument.names[0]
+        name = error.token.keyword or _name(error)
         return _wrong(name, error.token.value, _kind(error), chain, do)
     if isinstance(error, ValidationError) and error.argument is not None:
-        name, told = error.argument.names[0], str(error.exception_message)
+        name, told = _name(error), str(error.exception_message)
         value = error.argument.tokens[0].value if error.argument.tokens else str(error.value)
         expected = f"a value that {told[0].lower()}{told[1:]}".rstrip(".")
         return _wrong(name, value, expected, chain, do)
@@ -134,6 +140,14 @@ def from_cyclopts(error: CycloptsError, commands: list[str]) -> UsageError:
     if error.unused_tokens:
         told = f"{chain} takes no further argument {given!r}"
     return UsageError(told, given, f"the arguments of {chain}", chain, do)
+
+
+def _name(error: CycloptsError) -> str:
+    """What to call an argument: as it is written, `FILE` or `--layers`."""
+    argument: Any = error.argument
+    name = str(argument.names[0])
+    by_place = argument.index is not None
+    return name.removeprefix("--").upper() if by_place else name
 
 
 def _wrong(name: str, value: str, expected: str, chain: str, do: str) -> UsageError:

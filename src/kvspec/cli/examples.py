@@ -86,10 +86,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "ledger": (
         ("kvspec ledger trajectory.json", "every ledger of every event"),
+        ("kvspec ledger trajectory.json --bind", "with new ledgers"),
         ("kvspec ledger - --json", "from standard input, for a program"),
     ),
     "service": (
         ("kvspec service trace.json", "records, metrics and rates"),
+        ("kvspec service trace.json --bind", "with new views and metrics"),
         ("kvspec service trace.json --tbt-limit 12", "under another limit"),
         ("kvspec service - --json", "from standard input, for a program"),
     ),

@@ -8,10 +8,12 @@ import attrs
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from kvspec.cli.bind import deliver_bound
+from kvspec.cli.check import document_check
 from kvspec.cli.documents import broken_data, broken_text, read_kind
 from kvspec.cli.errors import UsageError, unknown
-from kvspec.cli.output import Output, deliver
-from kvspec.cli.verdicts import HOLDS, VIOLATED, Answer
+from kvspec.cli.output import CheckOutput, Flag, check_outputs, deliver
+from kvspec.cli.verdicts import HOLDS, VIOLATED, Answer, Check
 
 if TYPE_CHECKING:
     from kvspec.spec.documents.byte_ledger import Ledger
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 Size = Annotated[int | None, Parameter(validator=Number(gt=0, lte=10**12))]
 _SIZES = ("layers", "kv-heads", "head-width", "key-bytes", "value-bytes")
+_USUAL = {"key-bytes": 2, "value-bytes": 2}
 _DO = "kvspec ledger FILE, or kvspec ledger with sizes and --lengths"
 
 
@@ -33,7 +36,8 @@ def ledger(
     lengths: str | None = None,
     copies: str | None = None,
     capacities: str | None = None,
-    output: Output = Output(),  # noqa: B008  # frozen, and how cyclopts takes a group
+    bind: Flag = False,
+    output: CheckOutput = CheckOutput(),  # noqa: B008  # frozen, and how cyclopts takes a group
 ) -> int:
     """Print every ledger of a byte trajectory, its peaks and the area under its logical bytes.
 
@@ -45,24 +49,34 @@ def ledger(
         layers: layers that produce K and V.
         kv_heads: K/V heads of a layer on this shard.
         head_width: scalars of a head.
-        key_bytes: bytes of a key's scalar.
-        value_bytes: bytes of a value's scalar.
+        key_bytes: bytes of a key's scalar, by default 2.
+        value_bytes: bytes of a value's scalar, by default 2.
         lengths: committed rows of each request, as in 5,2.
         copies: materialized copies of each request, by default one.
         capacities: reserved rows in each copy of each request, by default its committed rows.
+        bind: print the document with rows, ledgers, peaks and digest made anew, and nothing else.
         output: how the answer is told.
     """
+    from kvspec.properties.documents import find_kind
+
+    check_outputs(output)
     sizes = dict(zip(_SIZES, (layers, kv_heads, head_width, key_bytes, value_bytes), strict=True))
     columns = {"lengths": lengths, "copies": copies, "capacities": capacities}
     given = [name for name, value in {**sizes, **columns}.items() if value is not None]
     if file is None:
+        if bind:
+            told, found = "there is no document to bind", "--bind and no FILE"
+            raise UsageError(told, found, "a byte trajectory", "kvspec ledger", _DO)
         return deliver(instant(sizes, columns), output)
     if file.startswith("-") and file != "-":
-        known = [f"--{name}" for name in (*sizes, *columns, "json", "help")]
+        options = ("bind", "json", "junit", "sarif", "help")
+        known = [f"--{name}" for name in (*sizes, *columns, *options)]
         raise unknown("option", file, known, "kvspec ledger", "see kvspec ledger --help")
     if given:
         found = f"FILE and --{given[0]}"
         raise UsageError("a file has its own sizes", found, "one of the two", "kvspec ledger", _DO)
+    if bind:
+        return deliver_bound(file, "ledger", output, find_kind("byte-trajectory"))
     return deliver(trajectory(file), output)
 
 
@@ -72,10 +86,11 @@ def trajectory(file: str) -> Answer:
 
     given = read_kind(file, find_kind("byte-trajectory"))
     broken = given.checked.broken
+    checks = (document_check(given),)
     if broken is None:
-        return _told(given.where, given.checked.document)
+        return attrs.evolve(_told(given.where, given.checked.document), checks=checks)
     data = {"verdict": VIOLATED, "document": given.where, **broken_data(given, broken)}
-    return Answer("ledger", VIOLATED, data, f"violated: {broken_text(given, broken)}")
+    return Answer("ledger", VIOLATED, data, f"violated: {broken_text(given, broken)}", checks)
 
 
 def _told(where: str, t: ByteTrajectory) -> Answer:
@@ -167,7 +182,7 @@ def instant(sizes: dict[str, int | None], columns: dict[str, str | None]) -> Ans
                 f"{rows} rows, room for {room}",
             )
             raise UsageError(what, found, "room for all rows", "--capacities of kvspec ledger", _DO)
-    coefficient = token_bytes(*(_need(name, sizes[name]) for name in _SIZES))
+    coefficient = token_bytes(*(_need(name, sizes[name] or _USUAL.get(name)) for name in _SIZES))
     padded = rectangle(lengths, copies, coefficient)
     reserved = reserved_capacity_bytes(capacities, copies, coefficient)
     figures = {
@@ -183,7 +198,8 @@ def instant(sizes: dict[str, int | None], columns: dict[str, str | None]) -> Ans
     rows_of = [(_TITLES[name], f"{value:,}", _MEANINGS[name]) for name, value in figures.items()]
     data = {"verdict": HOLDS, "lengths": lengths, "copies": copies, "capacities": capacities}
     text = text_table(("ledger", "bytes", ""), rows_of, right=(1,))
-    return Answer("ledger", HOLDS, {**data, **figures}, text)
+    checks = (Check("ledger", "one instant", HOLDS),)
+    return Answer("ledger", HOLDS, {**data, **figures}, text, checks)
 
 
 _MEANINGS = {
@@ -201,7 +217,7 @@ _TITLES = {name: name.replace("_", " ") for name in _MEANINGS}
 
 def _need(name: str, value: Any) -> Any:
     if value is None:
-        expected = ", ".join(f"--{each}" for each in (*_SIZES, "lengths"))
+        expected = ", ".join(f"--{each}" for each in (*_SIZES, "lengths") if each not in _USUAL)
         told = f"neither a file nor --{name} is given"
         raise UsageError(told, f"no --{name}", f"a file, or {expected}", "kvspec ledger", _DO)
     return value

@@ -142,13 +142,6 @@ def _silence() -> None:
 def _refuse(error: UsageError, words: list[str]) -> int:
     """Tell what is wrong with the command line, on stderr, and as JSON if that was asked for."""
     if "--json" in words:
-        told = {
-            "message": error.message,
-            "found": error.found,
-            "expected": error.expected,
-            "where": error.where,
-            "do": error.do,
-        }
-        _print_json({"error": told})
+        _print_json({"error": error.data()})
     print(error, file=sys.stderr)
     return USAGE

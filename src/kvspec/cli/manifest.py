@@ -9,11 +9,13 @@ import attrs
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from kvspec.cli.bind import deliver_bound
 from kvspec.cli.check import answer as check_answer
+from kvspec.cli.check import document_check
 from kvspec.cli.documents import read_given, read_kind
 from kvspec.cli.errors import UsageError, unknown
-from kvspec.cli.output import Flag, Output, deliver
-from kvspec.cli.verdicts import HOLDS, Answer
+from kvspec.cli.output import CheckOutput, Flag, check_outputs, deliver
+from kvspec.cli.verdicts import HOLDS, Answer, Check
 
 if TYPE_CHECKING:
     from kvspec.cli.documents import Given
@@ -67,7 +69,7 @@ def manifest(
     tokens: Size = None,
     query_heads: Size = None,
     bind: Flag = False,
-    output: Output = Output(),  # noqa: B008  # frozen, and how cyclopts takes a group
+    output: CheckOutput = CheckOutput(),  # noqa: B008  # frozen, and how cyclopts takes a group
 ) -> int:
     """Print the identities, the six quantities and the ledger of a manifest, or the bytes of a shape.
 
@@ -86,6 +88,7 @@ def manifest(
         bind: print the document with its ledger and its digests made anew, and nothing else.
         output: how the answer is told.
     """
+    check_outputs(output)
     sizes = {
         "layers": layers,
         "kv-heads": kv_heads,
@@ -101,7 +104,7 @@ def manifest(
         told, found = "a document is bound, not a shape", f"--bind and {given[0]}"
         raise UsageError(told, found, "one of the two", "kvspec manifest", _DO)
     if bind:
-        return deliver(bound_answer(_given(*file)), output)
+        return _bound(*file, output=output)
     if given:
         return deliver(shape_answer(_shape(sizes)), output)
     return deliver(document_answer(_given(*file)), output)
@@ -111,7 +114,10 @@ def _refuse(files: tuple[str, ...], given: list[str], options: list[str]) -> Non
     """A word with a hyphen is an option that does not exist; one file, or sizes."""
     for word in files:
         if word.startswith("-") and word != "-":
-            known, do = [*options, "--json", "--help"], "see kvspec manifest --help"
+            known, do = (
+                [*options, "--json", "--junit", "--sarif", "--help"],
+                "see kvspec manifest --help",
+            )
             raise unknown("option", word, known, "kvspec manifest", do)
     if len(files) > 1:
         found, expected = f"{len(files)} files", "one file"
@@ -121,12 +127,23 @@ def _refuse(files: tuple[str, ...], given: list[str], options: list[str]) -> Non
         raise UsageError(told, found, "one of the two", "kvspec manifest", _DO)
 
 
-def _given(file: str | None = None) -> Given:
+def _on_file() -> str:
     from kvspec.counterexamples.negative_cases import DOCUMENTS
+
+    return str(DOCUMENTS / "manifest.json")
+
+
+def _bound(file: str | None = None, *, output: CheckOutput) -> int:
+    from kvspec.spec.documents.manifest import MANIFEST
+
+    return deliver_bound(file or _on_file(), "manifest", output, MANIFEST)
+
+
+def _given(file: str | None = None) -> Given:
     from kvspec.spec.documents.manifest import MANIFEST
 
     if file is None:
-        found = read_given(str(DOCUMENTS / "manifest.json"))
+        found = read_given(_on_file())
         return attrs.evolve(found, where="the manifest on file")
     return read_kind(file, MANIFEST)
 
@@ -184,22 +201,7 @@ def document_answer(given: Given) -> Answer:
         "predicates": {one.name.replace(" ", "_"): _data(one) for one in found},
         "ledger": plain(m.ledger),
     }
-    return Answer("manifest", HOLDS, data, "\n\n".join(parts))
-
-
-def bound_answer(given: Given) -> Answer:
-    """The document as it must be, if nothing but its ledger and its digests is amiss."""
-    import json
-
-    from kvspec.models.documents import write
-    from kvspec.spec.documents.manifest import BINDING, MANIFEST
-    from kvspec.spec.documents.manifest_derived import bound
-
-    broken = given.checked.broken
-    if broken and broken.code not in BINDING:
-        return attrs.evolve(check_answer([given]), command="manifest")
-    text = write(MANIFEST, bound(given.checked.document)).rstrip()
-    return Answer("manifest", HOLDS, json.loads(text), text)
+    return Answer("manifest", HOLDS, data, "\n\n".join(parts), (document_check(given),))
 
 
 def _made_of(m: Manifest) -> dict[str, list[str]]:
@@ -282,7 +284,8 @@ def shape_answer(shape: Shape) -> Answer:
         "request_bytes": request,
         "sensitivity": data,
     }
-    return Answer("manifest", HOLDS, whole, "\n\n".join(parts))
+    checks = (Check("manifest", "the shape", HOLDS),)
+    return Answer("manifest", HOLDS, whole, "\n\n".join(parts), checks)
 
 
 def _changes(shape: Shape) -> Iterator[tuple[str, str, int, int, Shape]]:

@@ -51,8 +51,7 @@ class CheckOutput(Output):
 
 def deliver(answer: Answer, output: Output) -> int:
     """Print the answer, write the files asked for, and return the exit code."""
-    if isinstance(output, CheckOutput):
-        _write_files(answer, output)
+    write_files(answer, output)
     if output.json:
         print(json.dumps(answer.data, indent=2))
     else:
@@ -133,7 +132,10 @@ def paint(text: str) -> str:
     return _VERDICT.sub(lambda hit: f"\x1b[{_COLOURS[hit.group()]}m{hit.group()}\x1b[0m", text)
 
 
-def _write_files(answer: Answer, output: CheckOutput) -> None:
+def write_files(answer: Answer, output: Output) -> None:
+    """Write the files for CI that were asked for."""
+    if not isinstance(output, CheckOutput):
+        return
     if output.junit is not None:
         from kvspec.cli.junit import junit
 

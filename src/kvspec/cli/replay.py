@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from kvspec.cli.backends import backend_name, is_stand_in, make_backend, torch_absent
+from kvspec.cli.belongs import other_command
 from kvspec.cli.errors import UsageError, unknown
 from kvspec.cli.output import CheckOutput, Flag, Output, check_outputs, deliver
 from kvspec.cli.progress import counting
@@ -134,12 +135,14 @@ def read(path: Path) -> Resolved:
     try:
         return resolve(read_trace(path), path.name)
     except TraceError as error:
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        do = other_command(text, str(path))
         raise UsageError(
             f"{path} is no trace that can be replayed",
             error.found,
             error.expected,
             error.where,
-            error.advice,
+            error.advice if do is None or do.startswith("`kvspec replay") else do,
         ) from error
 
 

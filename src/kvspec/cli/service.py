@@ -5,12 +5,15 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any
 
+import attrs
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from kvspec.cli.bind import deliver_bound
+from kvspec.cli.check import document_check
 from kvspec.cli.documents import broken_data, broken_text, read_kind
 from kvspec.cli.errors import UsageError, unknown
-from kvspec.cli.output import Output, deliver
+from kvspec.cli.output import CheckOutput, Flag, check_outputs, deliver
 from kvspec.cli.verdicts import HOLDS, VIOLATED, Answer
 
 if TYPE_CHECKING:
@@ -19,7 +22,16 @@ if TYPE_CHECKING:
 
 Limit = Annotated[int | None, Parameter(validator=Number(gte=0, lte=10**12))]
 Window = Annotated[int | None, Parameter(validator=Number(gt=0, lte=10**12))]
-_OPTIONS = ("--ttft-limit", "--tbt-limit", "--window", "--json", "--help")
+_OPTIONS = (
+    "--ttft-limit",
+    "--tbt-limit",
+    "--window",
+    "--bind",
+    "--json",
+    "--junit",
+    "--sarif",
+    "--help",
+)
 _RATES = ("request_throughput", "request_goodput", "goodput_fraction", "token_goodput")
 _UNITS = ("requests/s", "requests/s", "of the completed requests", "output tokens/s")
 
@@ -31,7 +43,8 @@ def service(
     ttft_limit: Limit = None,
     tbt_limit: Limit = None,
     window: Window = None,
-    output: Output = Output(),  # noqa: B008  # frozen, and how cyclopts takes a group
+    bind: Flag = False,
+    output: CheckOutput = CheckOutput(),  # noqa: B008  # frozen, and how cyclopts takes a group
 ) -> int:
     """Print every record of a service trace, the metrics of each request, and the rates over the window.
 
@@ -43,10 +56,21 @@ def service(
         ttft_limit: milliseconds that a valid request may wait for its first output.
         tbt_limit: milliseconds that may pass between two outputs of a valid request.
         window: milliseconds from time 0 on over which rates are told.
+        bind: print the document with views, metrics, rates and digest made anew, and nothing else.
         output: how the answer is told.
     """
+    from kvspec.properties.documents import find_kind
+
     if file.startswith("-") and file != "-":
         raise unknown("option", file, _OPTIONS, "kvspec service", "see kvspec service --help")
+    check_outputs(output)
+    limits = {"--ttft-limit": ttft_limit, "--tbt-limit": tbt_limit, "--window": window}
+    given = [name for name, value in limits.items() if value is not None]
+    if bind and given:
+        told, do = "a document is bound with its own limits", "write them into the document"
+        raise UsageError(told, f"--bind and {given[0]}", "one of the two", "kvspec service", do)
+    if bind:
+        return deliver_bound(file, "service", output, find_kind("service"))
     return deliver(answer(file, ttft_limit, tbt_limit, window), output)
 
 
@@ -58,14 +82,14 @@ def answer(file: str, ttft: int | None, tbt: int | None, window: int | None) -> 
     broken, trace = given.checked.broken, given.checked.document
     if broken is not None:
         data = {"verdict": VIOLATED, "document": given.where, **broken_data(given, broken)}
-        return Answer("service", VIOLATED, data, f"violated: {broken_text(given, broken)}")
-    return _told(given.where, trace, _limits(trace, ttft, tbt, window))
+        text = f"violated: {broken_text(given, broken)}"
+        return Answer("service", VIOLATED, data, text, (document_check(given),))
+    told = _told(given.where, trace, _limits(trace, ttft, tbt, window))
+    return attrs.evolve(told, checks=(document_check(given),))
 
 
 def _limits(t: ServiceTrace, ttft: int | None, tbt: int | None, window: int | None) -> Limits:
     """The limits of a trace, those given on the command line in their place."""
-    import attrs
-
     given = {"ttft": ttft, "tbt": tbt, "window": window}
     chosen = {name: value for name, value in given.items() if value is not None}
     last = max(each.time for each in t.records)

@@ -1,13 +1,25 @@
 """Documents are read strictly: what is not of the format is told with its place."""
 
 import json
+from typing import Annotated, Literal
 
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvspec.models.documents import READING, DocumentError, decode, read, replaced, schema, write
+from kvspec.models.documents import (
+    READING,
+    DocumentError,
+    blank,
+    convert,
+    decode,
+    line_of,
+    read,
+    replaced,
+    schema,
+    write,
+)
 from kvspec.spec.documents.contracts import DocumentKind
 
 
@@ -25,6 +37,9 @@ class Outer:
 
     flag: bool
     parts: tuple[Inner, ...]
+    how: Literal["up", "down"]
+    ratio: Annotated[str | None, "a ratio, such as 28/3, or null"]
+    counts: dict[str, int]
 
 
 KIND = DocumentKind("toy", Outer, "For tests.", version=3)
@@ -33,6 +48,9 @@ GOOD = {
     "version": 3,
     "flag": True,
     "parts": [{"name": "a", "size": 1}, {"name": "b", "size": None}],
+    "how": "up",
+    "ratio": "1/2",
+    "counts": {"a": 1},
 }
 
 
@@ -46,7 +64,8 @@ def refused(text):
 
 def test_reading():
     """JSON becomes the attrs document."""
-    expected = Outer(True, (Inner("a", 1), Inner("b", None)))
+    parts = (Inner("a", 1), Inner("b", None))
+    expected = Outer(True, parts, "up", "1/2", {"a": 1})
     assert read(KIND, json.dumps(GOOD), "toy.json") == expected
 
 
@@ -83,7 +102,40 @@ def test_what_is_not_of_the_format(path, value, code, where):
     """Each fault has its code and the pointer to its place."""
     error = refused(json.dumps(replaced(GOOD, path, value)))
     assert error.code == code
-    assert error.where == (f"toy.json at {where}" if where else "toy.json")
+    assert error.where == (f"toy.json at {where} (line 1)" if where else "toy.json")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "found", "expected"),
+    [
+        ("/flag", 1, "1", "true or false"),
+        ("/how", "sideways", '"sideways"', "one of up, down"),
+        ("/ratio", 9, "9", "a ratio, such as 28/3, or null"),
+        ("/parts/1/size", "1", '"1"', "a whole number, or null"),
+        ("/parts", 3, "3", "a list, each item an object with the fields name, size"),
+        ("/counts/b", "x", '"x"', "a whole number"),
+        ("/parts/0", {"name": "a"}, "no field size; there are name", "the field size: a whole num"),
+        ("/parts/0/sise", 2, "/parts/0/sise", "one of name, size"),
+    ],
+)
+def test_what_does_not_fit_says_what_would(path, value, found, expected):
+    """What is allowed at the place is told in words: literals, forms, fields, and the line."""
+    text = json.dumps(replaced(GOOD, path, value), indent=2)
+    error = refused(text)
+    assert error.found == found
+    assert error.expected.startswith(expected)
+    assert "kvspec check --schema toy" in error.advice
+    assert error.where == f"toy.json at {error.path} (line {line_of(text, error.path)})"
+
+
+def test_a_field_that_is_nearly_right():
+    """Whoever mistypes a field is told the one that was meant."""
+    assert "did you mean size?" in refused(json.dumps(replaced(GOOD, "/parts/0/sise", 2))).advice
+
+
+def test_a_blank_document_can_be_read():
+    """What says nothing is of its type all the same."""
+    assert convert(KIND, {"document": "toy", "version": 3, **blank(Outer)}, "blank").parts == ()
 
 
 @pytest.mark.parametrize(
@@ -111,6 +163,6 @@ def test_the_schema_says_what_reading_asks():
     outer, inner = made["$defs"]["Outer"], made["$defs"]["Inner"]
     assert outer["properties"]["document"] == {"const": "toy"}
     assert outer["properties"]["version"] == {"const": 3}
-    assert outer["required"] == ["document", "version", "flag", "parts"]
+    assert outer["required"] == list(GOOD)
     assert inner["required"] == ["name", "size"]
     assert outer["additionalProperties"] is inner["additionalProperties"] is False
