@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Final
 
 from kvspec.models.concrete import Refusal
 from kvspec.properties.documents.evidence import codes_of, file_sha256
@@ -22,8 +23,12 @@ from kvspec.spec.documents.closure import (
 )
 from kvspec.spec.documents.contracts import Finding, differs, requires
 
+_REBIND: Final = "`python -m kvspec.counterexamples.rebind closure` binds the one on file anew"
 
-@closure.contract("FILE_DIGEST", "each bound file is on file, as it was when it was bound")
+
+@closure.contract(
+    "FILE_DIGEST", "each bound file is on file, as it was when it was bound", do=_REBIND
+)
 def bound_files_are_unchanged(c: Closure) -> Iterator[Finding]:
     """Each bound file is on file, as it was when it was bound."""
     for n, binding in enumerate(c.bindings):
@@ -40,7 +45,7 @@ def evidence_is_a_case_of_its_file(c: Closure) -> Iterator[Finding]:
         yield from requires(found.case in known, f"{place}/case", expected, found.case)
 
 
-@closure.contract("EVIDENCE_CODE", "each case fails with the code that is told")
+@closure.contract("EVIDENCE_CODE", "each case fails with the code that is told", do=_REBIND)
 def evidence_fails_with_its_code(c: Closure) -> Iterator[Finding]:
     """Each case fails with the code that is told."""
     for place, found in all_evidence(c):
@@ -144,7 +149,8 @@ def correction_is_appended_where_rows_end(c: Closure) -> Iterator[Finding]:
     place = "/rejected_suffix/correction_row/position"
     if isinstance(found, Refusal):
         refused = f"{s.correction_row.position}, refused with {found.code}"
-        yield Finding(place, s.committed_after_verification, refused)
+        yield Finding(place, f"{s.committed_after_verification}, the next row", refused)
     else:
-        told = (s.committed_after_verification, s.committed_after_repair)
-        yield from differs("/rejected_suffix", found, told)
+        names = ("committed_after_verification", "committed_after_repair")
+        for name, expected in zip(names, found, strict=True):
+            yield from differs(f"/rejected_suffix/{name}", expected, getattr(s, name))

@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from kvspec.properties.documents.lifecycle_replay import Step, replay
-from kvspec.spec.documents.contracts import Finding, differs
+from kvspec.spec.documents.contracts import Finding, differs, requires
 from kvspec.spec.documents.lifecycle import (
     ACCEPTED,
     Call,
@@ -50,6 +50,7 @@ REFUSALS: Final = {
 }
 """Contracts for refusals, by the code of the specification, and what each asks."""
 
+_MEND: Final = "write the code as the outcome, or change this operation, or those before it"
 _OWN: Final = {("truncate", "BEYOND_COMMITTED"): "TRUNCATE_GROWS"}
 """Refusals that have a contract of their own with one operation."""
 
@@ -85,8 +86,8 @@ def _refused_with(code: str) -> Callable[[LifecycleTrace], Iterator[Finding]]:
 
 
 for _code, _meaning in REFUSALS.items():
-    lifecycle.contract(_code, _meaning)(_refused_with(_code))
-lifecycle.contract("REFUSED", "the specification accepts what is told as accepted")(
+    lifecycle.contract(_code, _meaning, do=_MEND)(_refused_with(_code))
+lifecycle.contract("REFUSED", "the specification accepts what is told as accepted", do=_MEND)(
     _refused_with("REFUSED")
 )
 
@@ -109,7 +110,8 @@ def stored_snapshots_are_those_of_the_specification(t: LifecycleTrace) -> Iterat
     for n, (each, step) in enumerate(zip(t.operations, steps(t), strict=True)):
         expected, found = _undigested(step.stored), _undigested(each.stored)
         path = f"/operations/{n}/stored"
-        yield from differs(path, len(expected), len(found))
+        told, shown = f"{len(expected)} snapshots", f"{len(found)} snapshots"
+        yield from requires(told == shown, path, told, shown)
         for k, (one, two) in enumerate(zip(expected, found, strict=False)):
             for name, value in one.items():
                 yield from differs(f"{path}/{k}/{name}", value, two[name])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from kvspec.properties.documents.service_replay import Replay, replay
-from kvspec.spec.documents.contracts import Finding, differs, requires
+from kvspec.spec.documents.contracts import Finding, differs, named, requires
 from kvspec.spec.documents.service import (
     BYTES,
     CLOCKS,
@@ -211,11 +211,8 @@ def computed_metrics(
 @service.contract("METRICS_OF", "there are metrics of each request, in their order", derived=True)
 def each_request_has_metrics(t: ServiceTrace) -> Iterator[Finding]:
     """There are metrics of each request, in their order."""
-    expected = [request.name for request in t.requests]
-    found = [each.request for each in t.metrics]
-    told = f"an object for each of {', '.join(expected)}, in this order"
-    shown = f"objects for {', '.join(found)}" if found else "no object"
-    yield from requires(expected == found, "/metrics", told, shown)
+    expected = (request.name for request in t.requests)
+    yield from named("/metrics", expected, (each.request for each in t.metrics))
 
 
 @service.contract(

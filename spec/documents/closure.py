@@ -20,7 +20,7 @@ import attrs
 
 from kvspec.spec.documents import sensitivity
 from kvspec.spec.documents.closure_rules import OWNERS, RULES, FailureName, Owner, Way
-from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, requires
+from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, named, requires
 from kvspec.spec.documents.sensitivity import Sensitivity
 from kvspec.spec.formulas import committed_tokens
 
@@ -167,8 +167,7 @@ def files_are_bound_once(c: Closure) -> Iterator[Finding]:
 @closure.contract("FAILURES", "the nine classes of failures are there, each once, in their order")
 def failures_are_the_nine(c: Closure) -> Iterator[Finding]:
     """The nine classes of failures are there, each once, in their order."""
-    found = tuple(failure.name for failure in c.failures)
-    yield from differs("/failures", tuple(RULES), found)
+    yield from named("/failures", RULES, (failure.name for failure in c.failures))
 
 
 @closure.contract("WAY", "each class is closed in its own way")

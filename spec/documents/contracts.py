@@ -44,6 +44,14 @@ def requires(condition: object, path: str, expected: object, found: object) -> I
         yield Finding(path, expected, found)
 
 
+def named(path: str, expected: Iterable[str], found: Iterable[str]) -> Iterator[Finding]:
+    """A finding at `path` unless the objects that are listed there have these names, in this order."""
+    wanted, have = list(expected), list(found)
+    told = f"an object for each of {', '.join(wanted)}, in this order"
+    shown = f"objects for {', '.join(have)}" if have else "no object"
+    yield from requires(wanted == have, path, told, shown)
+
+
 @attrs.frozen
 class Contract:
     """What must hold of a document. code: unique within its kind. meaning: one clause, for a reader.

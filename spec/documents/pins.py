@@ -18,8 +18,8 @@ import attrs
 
 from kvspec.spec import runtimes
 from kvspec.spec.documents.cache_abi import DIGEST_FORM, have_digest_form
-from kvspec.spec.documents.canonical import digest, plain
-from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, requires
+from kvspec.spec.documents.canonical import digest
+from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, named, requires
 
 PROJECTS: Final = ("transformers", "vllm", "sglang", "tensorrt_llm")
 _RECORD: Final = Path(runtimes.__file__).with_name("pins.json")
@@ -86,7 +86,7 @@ def pinned(project: str) -> PinnedProject | None:
 @pins.contract("PROJECTS", "the four projects are there, each once, in order")
 def projects_listed(found: Pins) -> Iterator[Finding]:
     """One entry for each runtime."""
-    yield from differs("/projects", list(PROJECTS), [p.project for p in found.projects])
+    yield from named("/projects", PROJECTS, (p.project for p in found.projects))
 
 
 @pins.contract("RELEASE_FORM", "a release is a version tag such as v1.2.1, and no branch")
@@ -132,4 +132,8 @@ def paths_are_relative(found: Pins) -> Iterator[Finding]:
 @pins.contract("ON_RECORD", "the pins are those of which the models of the runtimes speak")
 def pins_are_those_on_record(found: Pins) -> Iterator[Finding]:
     """The record is `spec/runtimes/pins.json`."""
-    yield from differs("", plain(pins_on_record()), plain(found))
+    wanted = pins_on_record()
+    yield from differs("/checked_on", wanted.checked_on, found.checked_on)
+    for n, (one, two) in enumerate(zip(wanted.projects, found.projects, strict=True)):
+        for name in ("release", "commit", "files"):
+            yield from differs(f"/projects/{n}/{name}", getattr(one, name), getattr(two, name))

@@ -7,10 +7,10 @@ canonical run is replayed in `kvspec.properties.documents.projections`, which co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, requires
+from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, named, requires
 from kvspec.spec.documents.pins import pinned, record_digest
 from kvspec.spec.documents.projections_record import (
     OPERATIONS,
@@ -61,7 +61,7 @@ def _may_have(
 @projections.contract("ARCHITECTURES", "the four runtimes are there, each once, in order")
 def architectures_listed(p: Projections) -> Found:
     """One entry for each layout of ownership."""
-    yield from differs("/architectures", list(LAYOUTS), [a.name for a in p.architectures])
+    yield from named("/architectures", LAYOUTS, (a.name for a in p.architectures))
     for n, found in enumerate(p.architectures):
         yield from differs(f"/architectures/{n}/layout", LAYOUTS.get(found.name), found.layout)
 
@@ -85,7 +85,7 @@ def every_dimension_has_its_fact(p: Projections) -> Found:
     """A dimension about which nothing is known is absent, and not left out."""
     for n, found in enumerate(p.architectures):
         names = [fact.dimension for fact in found.facts]
-        yield from differs(f"/architectures/{n}/facts", list(DIMENSIONS), names)
+        yield from named(f"/architectures/{n}/facts", DIMENSIONS, names)
 
 
 @projections.contract(
@@ -95,7 +95,7 @@ def every_family_is_there(p: Projections) -> Found:
     """A family of which a runtime has nothing is empty, and not left out."""
     for n, found in enumerate(p.architectures):
         names = [family.family for family in found.families]
-        yield from differs(f"/architectures/{n}/families", list(FAMILIES), names)
+        yield from named(f"/architectures/{n}/families", FAMILIES, names)
 
 
 @projections.contract("SOURCE_BINDING", "releases and commits are those of the pins on record")
@@ -230,7 +230,8 @@ def ends_are_two_steps(p: Projections) -> Found:
         for k, both in enumerate(done):
             yield from requires(len(both) < 2, f"{path}/operations/{k}", "one of two", sorted(both))
         ends = sorted(set().union(*done))
-        yield from differs(path, ["finish", "release"], ends)
+        told, shown = "operations for finish and for release", f"for {', '.join(ends) or 'neither'}"
+        yield from requires(ends == ["finish", "release"], path, told, shown)
 
 
 @projections.contract(
@@ -241,19 +242,18 @@ def operations_are_those_of_the_views(p: Projections) -> Found:
     for n, (found, wanted) in enumerate(zip(p.architectures, architectures(), strict=True)):
         for m, (family, own) in enumerate(zip(found.families, wanted.families, strict=True)):
             path = f"/architectures/{n}/families/{m}/operations"
-            yield from _same(path, own, family, lambda o: [o.call, list(o.canonical)])
+            yield from _same(path, own, family, ("call", "canonical"))
 
 
-def _same(
-    path: str, wanted: Family, found: Family, read: Callable[[Operation], object]
-) -> Iterator[Finding]:
-    """Findings where two lists of operations differ in what is read of them."""
-    one, two = [read(o) for o in wanted.operations], [read(o) for o in found.operations]
+def _same(path: str, wanted: Family, found: Family, fields: tuple[str, ...]) -> Iterator[Finding]:
+    """Findings where two lists of operations differ in these fields."""
+    one, two = wanted.operations, found.operations
     if len(one) != len(two):
-        yield Finding(path, one, two)
+        yield from named(path, (o.call for o in one), (o.call for o in two))
         return
     for k, (first, second) in enumerate(zip(one, two, strict=True)):
-        yield from differs(f"{path}/{k}", first, second)
+        for name in fields:
+            yield from differs(f"{path}/{k}/{name}", getattr(first, name), getattr(second, name))
 
 
 @projections.contract("EFFECTS", "effects are what the canonical operation and the model assign")
@@ -262,13 +262,13 @@ def effects_are_what_is_assigned(p: Projections) -> Found:
     for n, (found, wanted) in enumerate(zip(p.architectures, architectures(), strict=True)):
         for m, (family, own) in enumerate(zip(found.families, wanted.families, strict=True)):
             path = f"/architectures/{n}/families/{m}/operations"
-            yield from _same(path, own, family, lambda o: [list(o.semantic), list(o.physical)])
+            yield from _same(path, own, family, ("semantic", "physical"))
 
 
 @projections.contract("LIFECYCLE_ORDER", "the canonical run has its six operations, in order")
 def run_is_in_order(p: Projections) -> Found:
     """Allocate, publish, emit, publish, finish, release."""
-    yield from differs("/lifecycle", list(OPERATIONS), [row.operation for row in p.lifecycle])
+    yield from named("/lifecycle", OPERATIONS, (row.operation for row in p.lifecycle))
 
 
 @projections.contract("NOTHING_RUN", "no runtime was executed for this comparison")

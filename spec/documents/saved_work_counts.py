@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, requires
+from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, named, requires
 from kvspec.spec.documents.saved_work_record import Comparison, SavedWork
 from kvspec.spec.formulas import (
     pairs_cached,
@@ -168,8 +168,7 @@ def rows_written(d: SavedWork) -> Iterator[Finding]:
 @SAVED_WORK.contract("OPERATIONS", "every part of the work is told once, in order")
 def operations(d: SavedWork) -> Iterator[Finding]:
     """None may be left out, least of all the reads that a cache adds."""
-    found = tuple(one.name for one in d.ledger.operations)
-    yield from differs("/ledger/operations", tuple(OPERATIONS), found)
+    yield from named("/ledger/operations", OPERATIONS, (one.name for one in d.ledger.operations))
 
 
 @SAVED_WORK.contract(

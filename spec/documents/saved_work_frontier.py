@@ -49,7 +49,7 @@ def trace_emits(d: SavedWork) -> Iterator[Finding]:
     """One decision a call; tokens of a trace have names of their own."""
     known = list(d.trace.prompt)
     for path, one in _calls(d.trace):
-        yield from differs(f"{path}/emits", 1, len(one.emits))
+        yield from requires(len(one.emits) == 1, f"{path}/emits", "one token", one.emits)
         for token in one.emits:
             good = token and token not in known
             yield from requires(good, f"{path}/emits", "a token with a name of its own", token)

@@ -14,7 +14,7 @@ from typing import Final, Literal
 import attrs
 
 from kvspec.spec.documents.byte_ledger import Rectangle, rectangle
-from kvspec.spec.documents.contracts import Finding, differs, requires
+from kvspec.spec.documents.contracts import Finding, differs, named, requires
 from kvspec.spec.formulas import token_bytes
 
 Control = Literal[
@@ -160,15 +160,16 @@ def base_figures_are_computed(s: Sensitivity) -> Iterator[Finding]:
 
 def sweeps_are_the_seven(s: Sensitivity) -> Iterator[Finding]:
     """There is one sweep of each control, in their order."""
-    found = tuple(sweep.control for sweep in s.sweeps)
-    yield from differs("/sensitivity/sweeps", tuple(FACTORS), found)
+    yield from named("/sensitivity/sweeps", FACTORS, (sweep.control for sweep in s.sweeps))
 
 
 def each_sweep_changes_its_control_alone(s: Sensitivity) -> Iterator[Finding]:
     """A sweep changes its own control, in one place, and nothing else of the base."""
     for n, sweep in enumerate(s.sweeps):
         found = changed_controls(s.base, sweep.fixture)
-        yield from differs(f"/sensitivity/sweeps/{n}/fixture", (sweep.control,), found)
+        path, told = f"/sensitivity/sweeps/{n}/fixture", f"{sweep.control} changed, nothing else"
+        shown = f"{', '.join(found) or 'nothing'} changed"
+        yield from requires(found == (sweep.control,), path, told, shown)
 
 
 def each_sweep_changes_by_its_factor(s: Sensitivity) -> Iterator[Finding]:
