@@ -1,7 +1,8 @@
 """What is claimed of outputs, drafts and service phases.
 
-The claims of the core are given: they hold in the serving system too, since its steps are steps of the core
-but for `verify`, of which they are proved.
+The invariants of the core are given: they hold in the serving system too, since its steps are steps of the core
+but for `verify`, of which they are proved. Step claims of the core are about its own steps: `verify` is none,
+and changes the interval of an append.
 """
 
 from __future__ import annotations

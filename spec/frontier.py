@@ -10,7 +10,8 @@ Modelled: at most one emitted token has no row yet. Chunks of a prompt, decode, 
 and repair are appends. Fork and truncate cut the output with the rows, all but the token whose turn it is.
 Left out: which token is chosen, how drafts are made, when a request stops.
 Assumed: the rows of an append are computed for the tokens it names, the last `drafts` of them for drafts;
-`own` counts the leading rows of a request that were computed for the tokens which came to stand there.
+`own` counts the leading rows of a request that were computed for the tokens which came to stand there, as far
+as the last step could tell: that it is never less than the committed length is claimed of every state.
 An append that was verified keeps, and a retry of it names, the interval of the rows that stay.
 """
 
@@ -132,7 +133,7 @@ def fork_outputs(step: Step, p: Handle, children: Map[Handle, Bool], n: Length) 
     for c in step.every(Handle):
         step.assign(prompt[c], where(children[c], prompt[p], prompt[c]))
         step.assign(emitted[c], where(children[c], outputs_within(p, n), emitted[c]))
-        step.assign(own[c], where(children[c], where(n <= own[p], n, own[p]), own[c]))
+        step.assign(own[c], where(children[c], n, own[c]))
 
 
 @frontier.extend(truncate)
@@ -140,7 +141,7 @@ def truncate_outputs(step: Step, h: Handle, n: Length) -> None:
     """The outputs are cut with the rows; generation goes on if an output was cut."""
     step.assign(emitted[h], outputs_within(h, n))
     step.assign(stopped[h], where(outputs_within(h, n) == emitted[h], stopped[h], False))
-    step.assign(own[h], where(n <= own[h], n, own[h]))
+    step.assign(own[h], n)
 
 
 @frontier.extend(release)
@@ -192,7 +193,7 @@ def publish_outputs(step: ExtensionStep, x: Txn) -> None:
     step.require((accepted[x] == 0) | ~stopped[h], OUTPUT_STOPPED, refused=reject)
     sound = start[x] + count[x] - drafts[x] - where(moved, accepted[x], 0)
     step.assign(emitted[h], emitted[h] + accepted[x])
-    step.assign(own[h], where(own[h] < start[x], own[h], sound))
+    step.assign(own[h], sound)
     forget_drafts(step, x, verified=True)
 
 

@@ -181,6 +181,6 @@ DECISIONS = instance(
     },
     constants={context: 1, rewind: 1},
     limits=LIMITS,
-    expected=Counts(9_348, 66_260, 16, 0),
+    expected=Counts(9_348, 67_540, 16, 0),
     doc="one request and every decision about it",
 )

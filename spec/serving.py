@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvspec.spec.append import Key, Txn, append, is_live, start
+from kvspec.spec.append import Key, Txn, append, base_version, is_live
 from kvspec.spec.batch import Row, batch
 from kvspec.spec.core import LIMITS
 from kvspec.spec.frontier import emitted, frontier, prompt, stopped, tokens
@@ -91,9 +91,9 @@ def generates(h: Expr) -> Expr:
     return (phase[h] == Phase.DECODE_READY) & ~stopped[h]
 
 
-def prefill_in_flight(h: Expr) -> Expr:
-    """An append of rows of the prompt is open."""
-    return exists(Txn, lambda x: is_live(x) & is_append_to(x, h) & (start[x] < prompt[h]))
+def append_in_flight(h: Expr) -> Expr:
+    """An append that can still be published is open: it is of the snapshot that the handle has."""
+    return exists(Txn, lambda x: is_live(x) & is_append_to(x, h) & (base_version[x] == version[h]))
 
 
 def is_no_request(h: Expr) -> Expr:
@@ -103,12 +103,12 @@ def is_no_request(h: Expr) -> Expr:
 
 def is_waiting_prefill(h: Expr) -> Expr:
     """Rows of the prompt are missing and nothing computes them."""
-    return generates(h) & (length[h] < prompt[h]) & ~prefill_in_flight(h)
+    return generates(h) & (length[h] < prompt[h]) & ~append_in_flight(h)
 
 
 def is_prefill_in_flight(h: Expr) -> Expr:
     """Rows of the prompt are missing and an append computes some of them."""
-    return generates(h) & (length[h] < prompt[h]) & prefill_in_flight(h)
+    return generates(h) & (length[h] < prompt[h]) & append_in_flight(h)
 
 
 def is_output_ready(h: Expr) -> Expr:

@@ -15,7 +15,7 @@ of one text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 import z3
@@ -149,8 +149,31 @@ def is_step_of(properties: Properties, outcome: Outcome) -> bool:
         if outcome.code not in codes:
             return False
         place = codes.index(outcome.code)
-    written = outcome.writes & set(given.system.variables)
-    return written <= Outcome(base, place).writes
+    before = Outcome(base, place)
+    variables = given.system.variables.values()
+    written = [d for d in outcome.assignments if any(d.variable is v for v in variables)]
+    return _same(written, before.assignments) and _asks_as_much(outcome, before)
+
+
+def _same(one: Sequence[object], two: Sequence[object]) -> bool:
+    """The two have the very same members, in whatever order."""
+    return len(one) == len(two) and all(any(a is b for b in two) for a in one)
+
+
+def _asks_as_much(outcome: Outcome, before: Outcome) -> bool:
+    """Each condition under which the given transition comes about is one of this transition as well."""
+    asked, wanted = _conditions(outcome), _conditions(before)
+    refused = outcome.refused_by, before.refused_by
+    if refused[0] is not None and refused[1] is not None:
+        last = outcome.action.guards[refused[0]].condition
+        if last is not before.action.guards[refused[1]].condition:
+            return False
+    return all(any(condition is other for other in asked) for condition in wanted)
+
+
+def _conditions(outcome: Outcome) -> list[Expr]:
+    """The conditions that hold where the outcome comes about: those of the guards that let it pass."""
+    return [guard.condition for guard in outcome.action.guards[: outcome.refused_by]]
 
 
 def _inductive(claim: Property, outcome: Outcome, extends: bool = False) -> Obligation:

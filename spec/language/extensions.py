@@ -68,7 +68,12 @@ class ExtensionStep(Step):
         self.refusal: tuple[Assignment, ...] = ()
 
     def refused(self, effect: Callable[[Step], None]) -> None:
-        """Whatever refusal of the extended action has an effect has this one as well."""
+        """Whatever refusal of the extended action has an effect has this one as well.
+
+        Those are the refusals of the action and of other extensions; a guard of this one says its own.
+        """
+        if self.refusal:
+            raise DefinitionError(f"{self._action}: refused() twice: make one effect of both")
         made = Step(f"{self._action} refused", self._may_write)
         effect(made)
         if made.guards:
@@ -127,8 +132,33 @@ def join(base: Action, extensions: list[Extension]) -> Action:
     made = base
     for extension in extensions:
         made = _join(made, extension)
+    made = attrs.evolve(made, guards=tuple(_effects(extensions, g) for g in made.guards))
+    for extension in extensions:
+        _check_refusal(made, extension)
     check_action(made)
     return attrs.evolve(made, extends=base)
+
+
+def _effects(extensions: list[Extension], guard: Guard) -> Guard:
+    """The guard with what every extension but its own adds to a refusal that has an effect."""
+    if not guard.refusal:
+        return guard
+    refusal = guard.refusal
+    for extension in extensions:
+        if not any(guard is own for own in extension.guards):
+            refusal = (*refusal, *_apart(refusal, extension))
+    return attrs.evolve(guard, refusal=refusal)
+
+
+def _check_refusal(action: Action, extension: Extension) -> None:
+    """An effect of refusals that no refusal has is a mistake."""
+    added = extension.refusal
+    if added and not any(d is added[0] for guard in action.guards for d in guard.refusal):
+        raise DefinitionError(
+            f"{extension.name} adds to refusals of {action.name}, of which none but its own has an "
+            "effect: leave out refused()",
+            extension.place,
+        )
 
 
 def _join(action: Action, extension: Extension) -> Action:
@@ -141,12 +171,7 @@ def _join(action: Action, extension: Extension) -> Action:
                 extension.place,
             )
     _check_codes(action, extension)
-    guards = [
-        attrs.evolve(guard, refusal=(*guard.refusal, *_apart(guard.refusal, extension)))
-        if guard.refusal
-        else guard
-        for guard in action.guards
-    ]
+    guards = list(action.guards)
     for guard in extension.guards:
         guards.insert(_rank(guards, guard), guard)
     written = {done.variable.name for done in action.assignments}

@@ -143,6 +143,10 @@ def answer(
     if second is not None and verdict == HOLDS:
         verdict = worst((verdict, second.verdict))
     text = report.show() if second is None else f"{report.show()}\n\n{second.show()}"
+    given = subject.properties().given
+    if given is not None:
+        rests = len(subject.properties().inherited())
+        text += f"\n\nrests on {rests} claims that kvspec prove {given.system.name} proves"
     text += f"\n\n{verdict}: {report.proved + report.trivial} of {report.obligations} obligations"
     return Answer(
         "prove", verdict, as_json(subject, report, second, verdict), text, checks(subject, report)
@@ -173,6 +177,7 @@ def as_json(
     subject: KnownSystem, report: ProofReport, second: SecondOpinion | None, verdict: str
 ) -> dict[str, Any]:
     """The JSON object of a proof; `proved` counts what holds by its form as well."""
+    given = subject.properties().given
     data: dict[str, Any] = {
         "system": report.system,
         "obligations": report.obligations,
@@ -183,6 +188,7 @@ def as_json(
         "seconds": report.seconds,
         "solver": report.solver,
         "verdict": verdict,
+        "given": None if given is None else given.system.name,
         "second": None,
         "claims": by_claim(subject, report),
         "items": [

@@ -356,3 +356,45 @@ def test_small_models_do_not_find_what_is_not_there() -> None:
     ]
     assert chosen
     assert [small.find(o) for o in chosen] == [None] * len(chosen)
+
+
+def test_a_step_that_lacks_a_guard_is_no_step_of_the_given_system():
+    """Claims are not taken over for an action whose guard or assignment of the core is gone (C2)."""
+    import attrs
+
+    from kvspec.models.symbolic.obligations import is_step_of
+    from kvspec.models.symbolic.world import Outcome
+    from kvspec.properties.serving import serving
+
+    begin = serving.system.action("begin")
+    assert is_step_of(serving, Outcome(begin))
+    fewer = tuple(g for g in begin.guards if g.code.name != "ABI_MISMATCH")
+    assert not is_step_of(serving, Outcome(attrs.evolve(begin, guards=fewer)))
+    less = tuple(d for d in begin.assignments if d.variable.name != "base_version")
+    assert not is_step_of(serving, Outcome(attrs.evolve(begin, assignments=less)))
+    publish = serving.system.action("publish")
+    stale = [g.code.name for g in publish.guards].index("STALE_SNAPSHOT")
+    assert is_step_of(serving, Outcome(publish, stale))
+    guard = attrs.evolve(publish.guards[stale], refusal=publish.guards[stale].refusal[1:])
+    guards = (*publish.guards[:stale], guard, *publish.guards[stale + 1 :])
+    assert not is_step_of(serving, Outcome(attrs.evolve(publish, guards=guards), stale))
+    frontier = [g.code.name for g in publish.guards].index("STALE_FRONTIER")
+    assert not is_step_of(serving, Outcome(publish, frontier)), "a refusal of the extension itself"
+    assert not is_step_of(serving, Outcome(serving.system.action("verify")))
+
+
+def test_a_core_without_a_guard_is_not_proved_by_the_claims_of_the_core():
+    """The serving system without a check of the core breaks an invariant that is given (C2, C3)."""
+    import attrs
+
+    from kvspec.properties.serving import serving
+
+    system = serving.system
+    begin = system.action("begin")
+    fewer = tuple(g for g in begin.guards if g.code.name != "ABI_MISMATCH")
+    broken = attrs.evolve(
+        system, actions={**system.actions, "begin": attrs.evolve(begin, guards=fewer)}
+    )
+    only = ["inductive:an_append_is_of_its_handles_abi:begin"]
+    assert prove(system, serving, only=only, workers=0).verdict == "holds"
+    assert prove(broken, serving, only=only, workers=0).verdict == "violated"

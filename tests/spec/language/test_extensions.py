@@ -267,3 +267,68 @@ def test_an_extension_says_what_it_adds():
             """Add nothing."""
 
     refuses(empty, "nothing adds neither guards nor assignments to grow")
+
+
+def test_effects_of_refusals_do_not_hang_on_the_order_of_modules():
+    """What one extension adds to refusals is added to those of another, whichever comes first."""
+    t, grow = base()
+    one, _, failed = watcher(t)
+    two = Module("two", "Another.", uses=(t.module,))
+    other = two.variable("other", to=Bool, init=False, meaning="another flag")
+
+    @one.extend(grow)
+    def note(step: ExtensionStep, n: Node) -> None:
+        """Note each refusal."""
+        step.refused(lambda effect: effect.assign(failed[()], True))
+        step.assign(failed[()], False)
+
+    @two.extend(grow)
+    def hinder(step: Step, n: Node) -> None:
+        """Refuse, with an effect."""
+        step.require(~other[()], BETWEEN, refused={other[()]: True})
+
+    effects = []
+    for order in ((one, two), (two, one)):
+        system = System.of("both", "Both.", t.module, *order)
+        guards = system.action("grow").guards
+        effects.append({g.code.name: {d.variable.name for d in g.refusal} for g in guards})
+    assert effects[0] == effects[1]
+    assert effects[0] == {
+        "EARLY": set(),
+        "BETWEEN": {"other", "failed"},
+        "LATE": {"flag", "failed"},
+    }
+
+
+def test_an_effect_of_refusals_is_said_once_and_has_a_refusal():
+    """A second refused(), and one where no other refusal has an effect, are mistakes."""
+    t, grow = base()
+    module, count, failed = watcher(t)
+
+    def twice():
+        @module.extend(grow)
+        def note(step: ExtensionStep, n: Node) -> None:
+            """Note it twice."""
+            step.refused(lambda effect: effect.assign(failed[()], True))
+            step.refused(lambda effect: effect.assign(count[n], 0))  # fault
+
+    refuses(twice, "refused() twice: make one effect of both")
+    t = toy()
+
+    @t.module.action
+    def shrink(step: Step, n: Node) -> None:
+        """Take a node's size."""
+        step.assign(t.size[n], 0)
+
+    module, _, failed = watcher(t)
+
+    def void():
+        @module.extend(shrink)  # fault
+        def note(step: ExtensionStep, n: Node) -> None:
+            """Note a refusal that there is not."""
+            step.refused(lambda effect: effect.assign(failed[()], True))
+            step.assign(failed[()], False)
+
+        System.of("both", "Both.", t.module, module)
+
+    refuses(void, "note adds to refusals of shrink, of which none but its own has an effect")
