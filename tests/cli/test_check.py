@@ -235,3 +235,49 @@ def test_wrong_usage(kvspec, words, told):
     ran = kvspec("check", *words)
     assert ran.code == 2
     assert told in ran.err
+
+
+def test_a_file_that_cannot_be_read_does_not_hide_the_others(kvspec, document, tmp_path):
+    """Every document is reported, then what is none, on stderr; the exit code is 2 (as JSON, too)."""
+    file = str(document("/mask/key_length", 4))
+    other = tmp_path / "other.json"
+    other.write_text("{}", encoding="utf-8")
+    words = ("check", MANIFEST, file, "no-such.json", str(other), MANIFEST)
+    ran = kvspec(*words)
+    assert ran.code == 2
+    assert ran.out.count(f"holds: {MANIFEST} keeps all") == 2
+    assert "breaks MASK_KEY_LENGTH" in ran.out
+    assert "unknown: no-such.json" in ran.out
+    assert "2 of 5 documents keep their contracts" in ran.out
+    assert "no-such.json cannot be read" in ran.err
+    assert "WRONG_KIND" in ran.err
+    junit = tmp_path / "c.xml"
+    ran = kvspec(*words, "--json", "--junit", str(junit))
+    assert ran.code == 2
+    assert [each["verdict"] for each in ran.json["documents"]] == [
+        *("holds", "violated", "holds"),
+        *("unknown", "unknown"),
+    ]
+    assert ran.json["documents"][3]["error"]["where"] == "no-such.json"
+    root = ET.parse(junit).getroot()  # noqa: S314  # our own file
+    assert (root.get("failures"), root.get("errors")) == ("1", "2")
+
+
+def test_what_belongs_to_another_command(kvspec, stdin, tmp_path):
+    """Traces and logs that are given to check, and documents and logs given to replay, find their way."""
+    trace = next((DOCUMENTS.parent / "library").glob("*.json"))
+    ran = kvspec("check", str(trace))
+    assert (ran.code, "kvspec replay" in ran.err) == (2, True)
+    log = tmp_path / "run.jsonl"
+    for lines in (
+        '{"document": "event-log", "version": 1, "header": {}}\n',
+        '{"document": "event-log", "version": 1, "header": {}}\n{"event_type": "release"}\n',
+        '{"event_type": "release", "request_id": "R"}\n',
+    ):
+        log.write_text(lines, encoding="utf-8")
+        for command in ("check", "replay"):
+            ran = kvspec(command, str(log))
+            assert ran.code == 2
+            assert f"`kvspec audit {log}`" in " ".join(ran.err.split())
+    ran = kvspec("replay", MANIFEST)
+    assert (ran.code, f"`kvspec check {MANIFEST}`" in " ".join(ran.err.split())) == (2, True)

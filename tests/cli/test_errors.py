@@ -26,6 +26,9 @@ CASES = [
     (("replay", "no_such_trace.json"), "no such file", "a trace file", "no trace"),
     (("bench", "9,9"), "9,9", "2,2,2,3,4", "there is no instance of peer"),
     (("report", "--readme", "no/such.md"), "No such file", "a text file", "cannot be read"),
+    (("audit",), "nothing", "a value for FILE", "FILE has no value"),
+    (("pins",), "nothing", "a value for FOLDER", "FOLDER has no value"),
+    (("service",), "nothing", "a value for FILE", "FILE has no value"),
     (("verify", "--stage", "pray"), "pray", "prove", "there is no stage"),
 ]
 

@@ -137,6 +137,12 @@ def test_the_scale_of_grouped_heads(kvspec, heads, row, logical):
     assert (found["token_bytes"], found["logical"]) == (row, logical)
 
 
+def test_scalars_have_two_bytes_by_default(kvspec):
+    """As in `kvspec manifest`, K and V have two bytes a scalar unless told otherwise."""
+    words = ("--layers", "2", "--kv-heads", "2", "--head-width", "4", "--lengths", "5,2", "--json")
+    assert kvspec("ledger", *words).json == kvspec("ledger", *SIZES, *words[6:]).json
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -64,9 +64,31 @@ def read_given(file: str) -> Given:
 
 def read_bound(file: str) -> Given:
     """The same, with all that follows from its inputs made anew."""
+    return _read(file, _bind)
+
+
+def _bind(text: str, where: str) -> Checked:
     from kvspec.properties.documents.binding import bind_text
 
-    return _read(file, bind_text)
+    return bind_text(text, where)
+
+
+def _can_bind(text: str) -> bool:
+    """Whether a text has all inputs of a document that can be made from them."""
+    from kvspec.models.documents import DocumentError
+
+    try:
+        _bind(text, "")
+    except DocumentError:
+        return False
+    return True
+
+
+def _bind_command(text: str, file: str) -> str:
+    from kvspec.models.documents import decode
+
+    command = BIND.get(decode(text, file)["document"], "check")
+    return f"kvspec {command} {'FILE' if file == '-' else file} --bind"
 
 
 def _read(file: str, checked: Callable[[str, str], Checked]) -> Given:
@@ -76,8 +98,12 @@ def _read(file: str, checked: Callable[[str, str], Checked]) -> Given:
     try:
         return Given(where, None if file == "-" else file, text, checked(text, where))
     except DocumentError as error:
-        do = other_command(text, file)
-        if do is None or do.startswith("`kvspec check"):
+        if error.code == "MISSING_FIELD" and checked is not _bind and _can_bind(text):
+            do = f"`{_bind_command(text, file)}` prints the document with what follows filled in"
+            told = f"{where} leaves out what follows from the rest"
+            raise UsageError(told, error.found, error.expected, error.where, do) from error
+        do = other_command(text, file) or ""
+        if not do or do.startswith("`kvspec check"):
             raise
         told = f"{where} is no document that can be checked: {error.code}"
         expected = "one JSON document, whose field `document` names its kind"
@@ -134,8 +160,8 @@ def advice(given: Given, broken: Broken) -> str:
     if broken.contract.do:
         return broken.contract.do
     if broken.contract.derived:
-        command = BIND.get(kind.name, "check")
-        return f"`kvspec {command} {file} --bind` prints the document with this made anew"
+        command = f"kvspec {BIND.get(kind.name, 'check')} {file} --bind"
+        return f"`{command}` prints the document with this made anew"
     path = broken.findings[0].path
     place = f"{path} in line {given.line(path)}" if path else "it"
     return (
