@@ -108,6 +108,14 @@ class Binding:
     nullable: tuple[str, ...] = ()
 
 
+def _findings(contract: Contract, document: Any) -> tuple[Finding, ...]:
+    """Where the contract is broken; one that asks a formula for illegal numbers is broken as a whole."""
+    try:
+        return tuple(contract.check(document))
+    except ValueError as error:
+        return (Finding("", "numbers that the formulas take", str(error)),)
+
+
 class DocumentKind:
     """A kind of document.
 
@@ -154,7 +162,7 @@ class DocumentKind:
         for contract in self.contracts.values():
             if contract.derived and not derived:
                 continue
-            findings = tuple(contract.check(document))
+            findings = _findings(contract, document)
             if findings:
                 return Broken(contract, findings)
         return None

@@ -108,6 +108,15 @@ def prompt_count(m: Manifest) -> Iterator[Finding]:
     )
 
 
+@MANIFEST.contract("OUTPUT_AFTER_STOP", "no output follows a stop token")
+def output_after_stop(m: Manifest) -> Iterator[Finding]:
+    """Each stop token ends the output: only the last output may be one."""
+    stops = m.request_policy.stop_token_ids
+    for place, token in enumerate(m.state_snapshot.output_token_ids[:-1]):
+        path = f"/state_snapshot/output_token_ids/{place}"
+        yield from requires(token not in stops, path, "a token that does not stop", token)
+
+
 @MANIFEST.contract("LOGICAL_COUNT", "logical tokens are those of the prompt and the outputs")
 def logical_count(m: Manifest) -> Iterator[Finding]:
     """Logical tokens are P + E."""
@@ -138,6 +147,19 @@ def commit_beyond_logical(m: Manifest) -> Iterator[Finding]:
     one = m.state_snapshot
     good = 0 <= one.committed_length <= one.logical_tokens
     told = f"from 0 to {one.logical_tokens}"
+    yield from requires(good, "/state_snapshot/committed_length", told, one.committed_length)
+
+
+@MANIFEST.contract(
+    "OUTPUT_AHEAD",
+    "at most one output has no row, and none is there before the prompt has its rows",
+)
+def output_ahead(m: Manifest) -> Iterator[Finding]:
+    """The output runs at most one token ahead of the rows, until the request is released."""
+    one, prompt = m.state_snapshot, m.input_identity.prompt_tokens
+    least = one.logical_tokens - 1 if one.output_token_ids else 0
+    good = one.phase == "RELEASED" or one.committed_length >= max(least, prompt if least else 0)
+    told = f"at least {max(least, prompt if least else 0)}"
     yield from requires(good, "/state_snapshot/committed_length", told, one.committed_length)
 
 
@@ -173,12 +195,13 @@ def visible_positions(m: Manifest) -> Iterator[Finding]:
     yield from differs("/state_snapshot/visible/end", expected.end, found.end)
 
 
-@MANIFEST.contract("RESERVED_BELOW_COMMIT", "at least the committed rows have slots")
+@MANIFEST.contract("RESERVED_BELOW_COMMIT", "at least the committed rows that are kept have slots")
 def reserved_below_commit(m: Manifest) -> Iterator[Finding]:
-    """Reserved capacity covers the committed length."""
-    one = m.state_snapshot
-    good = one.reserved_tokens >= one.committed_length
-    told = f"at least {one.committed_length}"
+    """Reserved capacity covers the committed length, or the window where one is kept."""
+    one, window = m.state_snapshot, m.position_contract.window
+    kept = one.committed_length if window is None else min(one.committed_length, window)
+    good = one.reserved_tokens >= kept
+    told = f"at least {kept}"
     yield from requires(good, "/state_snapshot/reserved_tokens", told, one.reserved_tokens)
 
 

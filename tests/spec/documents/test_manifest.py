@@ -117,7 +117,10 @@ def test_two_requests_may_share_a_prefix_and_never_a_snapshot():
 def test_visible_positions(window, committed, expected):
     """The query at p sees (p - window, p]; of these, the committed ones are told."""
     family = "full" if window is None else "sliding-window"
+    outputs = [55] if committed else []
     m = manifest(
+        state_snapshot__output_token_ids=outputs,
+        state_snapshot__logical_tokens=4 + len(outputs),
         cache_schema__family=family,
         position_contract__visibility="causal" if window is None else "causal-window",
         position_contract__window=window,
@@ -171,3 +174,47 @@ def test_every_digest_of_the_record_is_checked():
         changed = replaced(data, f"/digests/{name}", "0" * 64)
         assert at(changed, f"/digests/{name}") == "0" * 64
         assert code(convert(MANIFEST, changed, "changed")) is not None
+
+
+@pytest.mark.parametrize(
+    ("outputs", "committed", "expected"),
+    [
+        ([], 0, None),
+        ([55], 4, None),
+        ([55], 5, None),
+        ([55], 3, "OUTPUT_AHEAD"),
+        ([55, 56], 5, None),
+        ([55, 56], 4, "OUTPUT_AHEAD"),
+        ([55, 56, 57], 0, "OUTPUT_AHEAD"),
+        ([2, 55], 5, "OUTPUT_AFTER_STOP"),
+        ([55, 2], 5, None),
+    ],
+)
+def test_the_output_runs_at_most_one_token_ahead(outputs, committed, expected):
+    """Rows of the prompt before any output, and of every output but one; nothing after a stop (A10, B1)."""
+    m = manifest(
+        state_snapshot__output_token_ids=outputs,
+        state_snapshot__logical_tokens=4 + len(outputs),
+        state_snapshot__committed_length=committed,
+        state_snapshot__next_cache_position=committed,
+        state_snapshot__visible={"begin": 0, "end": committed},
+    )
+    assert code(m) == expected
+
+
+def test_a_window_keeps_no_more_than_itself():
+    """A cache with a window needs slots for the window, not for its whole history (B1)."""
+    for reserved, expected in ((4, None), (3, "RESERVED_BELOW_COMMIT")):
+        m = manifest(
+            cache_schema__family="sliding-window",
+            position_contract__visibility="causal-window",
+            position_contract__window=4,
+            state_snapshot__output_token_ids=list(range(50, 56)),
+            state_snapshot__logical_tokens=10,
+            state_snapshot__committed_length=10,
+            state_snapshot__next_cache_position=10,
+            state_snapshot__visible={"begin": 7, "end": 10},
+            state_snapshot__reserved_tokens=reserved,
+            request_policy__output_tokens=12,
+        )
+        assert code(m) == expected
