@@ -179,7 +179,7 @@ class DecodeBackend:
         """Where each request stands that telemetry was told of, read off the tables; none without it."""
         with self._held().lock:
             if self._instrument is None:
-                return Closing(is_all=False, handles=())
+                return Closing(is_all=False, sources=(), handles=())
             return self._instrument.closing()
 
     def observe(self) -> State:

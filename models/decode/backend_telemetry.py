@@ -146,7 +146,7 @@ class Instrument:
         """Where the requests of this run stand, read off the tables: what a log must come to."""
         held = (stands(life, self.tables.slots[handle]) for handle, life in self.lives.items())
         is_all = self.telemetry.run == 1 and not self.forgotten
-        return Closing(is_all=is_all, handles=(*self.past, *held))
+        return Closing(is_all=is_all, sources=(), handles=(*self.past, *held))
 
     def allocate(self, step: Step) -> None:
         """A request has a handle and a prefix block, and no rows of its own."""

@@ -47,17 +47,23 @@ class HeaderLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ClosingLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The last line of a log that was closed."""
+    """The last line of a log that was closed; one of before sources were listed is refused."""
 
     closing: Closing
 
 
 def read_events(
-    lines: Iterable[bytes], where: str, first: int = 2, closing: list[Closing] | None = None
+    lines: Iterable[bytes],
+    where: str,
+    first: int = 2,
+    closing: list[Closing] | None = None,
+    *,
+    is_open: bool = False,
 ) -> Iterator[tuple[int, Event]]:
     """The events of a log after its header, each with the number of its line; blank lines are skipped.
 
     closing: gets the closing of the log, which must be its last line; by default it is passed over.
+    is_open: the log is still being written; a last line that has no end yet is left for later.
     """
     decode = msgspec.json.Decoder(EventLine).decode
     closed = 0
@@ -67,6 +73,8 @@ def read_events(
         except msgspec.DecodeError as error:
             if not raw.strip():
                 continue
+            if is_open and not raw.endswith(b"\n"):
+                return
             if closed or not raw.startswith(CLOSING_MARK):
                 raise _line_error(error, raw, number, where, "an event") from error
             closed = number

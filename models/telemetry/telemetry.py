@@ -16,10 +16,12 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from kvspec.models.telemetry.channel import CAPACITY, PATIENCE, Channel, Exporter
 from kvspec.models.telemetry.faults import Delivery, known_telemetry_faults
 from kvspec.models.telemetry.records import Record, Source, event_id
-from kvspec.spec.documents.closing import Closing
+from kvspec.spec.documents.closing import Closing, SourceEnd
 from kvspec.spec.documents.event import COMPONENTS, TYPES
 from kvspec.spec.documents.log import SCHEMA_VERSION, Conversion, LogHeader
 
@@ -69,6 +71,7 @@ class Telemetry:
         self.channel: Channel[Item] = Channel(exporters, capacity)
         self._delivery = Delivery(self.faults)
         self._sources: dict[str, Source] = {}
+        self._ended: list[SourceEnd] = []
         self._lock = threading.Lock()
         if metrics is not None:
             metrics.follow(self.channel.dropped, self.channel.failures, lambda: self.channel.depth)
@@ -91,6 +94,7 @@ class Telemetry:
         )
         with self._lock:
             self.run += 1
+            self._ended.extend(self._stand())
             self._sources = {
                 part: Source(f"{self.engine}.{self.run}.{part}", part) for part in COMPONENTS
             }
@@ -106,9 +110,22 @@ class Telemetry:
         return event_id(record.instance, record.sequence)
 
     def end(self, closing: Closing) -> None:
-        """Nothing more will be told: what the cache held then, for a reader of the log to compare."""
+        """Nothing more will be told: what the cache held then, for a reader of the log to compare.
+
+        How many events each source has told is filled in here, whatever the closing says of it.
+        """
         self.flush()
-        self.channel.put(CLOSING, closing)
+        with self._lock:
+            sources = (*self._ended, *self._stand())
+            self.channel.put(CLOSING, attrs.evolve(closing, sources=sources))
+
+    def _stand(self) -> list[SourceEnd]:
+        """The number of the next event of each source that has told any."""
+        return [
+            SourceEnd(source_instance=each.instance, next_sequence=each.told)
+            for each in self._sources.values()
+            if each.told
+        ]
 
     def trace_id(self, request_id: str) -> str:
         """A trace id for a request whose caller has given none: 32 hexadecimal digits."""

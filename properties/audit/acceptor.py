@@ -15,10 +15,10 @@ from collections.abc import Callable
 import attrs
 
 from kvspec.properties.audit.delivery import Source
-from kvspec.properties.audit.findings import Finding, Problem, finding
+from kvspec.properties.audit.findings import LOSS, Finding, Problem, finding, order
 from kvspec.properties.audit.form import FORMS, Form
 from kvspec.properties.audit.memory import Recent
-from kvspec.properties.audit.observe import cause_problem, observation_problem
+from kvspec.properties.audit.observe import allocator_problem, cause_problem, observation_problem
 from kvspec.properties.audit.replay import UNJUDGED, Replay
 from kvspec.properties.audit.rules import ALWAYS_VIOLATED, NEVER_VIOLATED
 from kvspec.spec.documents.event import TYPES, Event
@@ -64,18 +64,24 @@ class Summary:
 
 
 class Acceptor:
-    """Takes the events of one log. closed: if given, gets the end of each released generation."""
+    """Takes the events of one log. closed: if given, gets the end of each released generation.
+
+    unit: of what the numbers are that events come with, as findings tell of other places.
+    """
 
     def __init__(
         self,
         header: LogHeader,
         limits: Limits = Limits(),
         closed: list[HandleEnd] | None = None,
+        unit: str = "line ",
     ) -> None:
         self.header = header
         self.limits = limits
-        self.replay = Replay(limits.tombstones, closed)
+        self.replay = Replay(limits.tombstones, closed, unit)
         self.ids: Recent[str, Event] = Recent(limits.window)
+        # Events that were found false or not judged; twice the size, so that none is forgotten before its id.
+        self.unproven: Recent[str, bool] = Recent(2 * limits.window)
         self.sources: dict[str, Source] = {}
         self.waiting: dict[str, list[tuple[int, Event]]] = {}
         self.parked = 0
@@ -96,7 +102,7 @@ class Acceptor:
         self.events += 1
         ids, name = self.ids, event.event_id
         known = ids.new.get(name) or ids.old.get(name)
-        if known is not None:
+        if known is not None and name:
             self._again(line, event, known)
             return
         if ids.put(name, event):
@@ -126,6 +132,9 @@ class Acceptor:
         self._tell(line, event, Problem("EVENT_ID_REUSED", fields[0], *told))
 
     def _out_of_turn(self, line: int, event: Event, source: Source) -> None:
+        if event.local_sequence < 0:
+            self._apply(line, event, source)  # its form is told; it has no place among the others
+            return
         if self.is_sampled and event.local_sequence > source.next:
             source.lost += event.local_sequence - source.next
             source.next = event.local_sequence + 1
@@ -161,13 +170,14 @@ class Acceptor:
                 event,
                 Problem("EVENT_TYPE", "event_type", "one of " + ", ".join(TYPES), event.event_type),
             )
+            self._disbelieve(event)
             return
         form, handler = kind
         self.types[event.event_type] += 1
         if not form.is_kept(event):
             for problem in form.problems(event):
                 self._tell(line, event, problem)
-            self.replay.lose(event)
+            self._disbelieve(event)
             return
         if event.source_component != source.component:
             told = source.component, event.source_component
@@ -180,16 +190,24 @@ class Acceptor:
         if handler is None:
             self._observe(line, event)
             return
-        if event.caused_by_event_id is not None:
-            self._check_cause(line, event)
+        self.replay.line = line
         found = handler(event)
         if found is UNJUDGED:
             self.unjudged += 1
+            self.unproven.put(event.event_id, entry=True)
             if event.child_request_id is not None:
                 self.replay.lose(event)
-        elif found is not None:
+            return
+        if event.caused_by_event_id is not None:
+            self._check_cause(line, event)
+        if found is not None:
             self._tell(line, event, found)
-            self.replay.lose(event)
+            self._disbelieve(event)
+
+    def _disbelieve(self, event: Event) -> None:
+        """What an event tells is false: its handle is followed no longer, and nothing is held against it."""
+        self.unproven.put(event.event_id, entry=True)
+        self.replay.lose(event)
 
     def _check_cause(self, line: int, event: Event) -> Event | None:
         cause = self.ids.get(str(event.caused_by_event_id))
@@ -212,8 +230,12 @@ class Acceptor:
             self.waiting.setdefault(name, []).append((line, event))
             self.parked += 1
             return
-        cause = self._check_cause(line, event)
-        problem = observation_problem(event, cause, self.header.conversion) if cause else None
+        if self.unproven.get(name):
+            self.unjudged += 1
+            problem = allocator_problem(event)
+        else:
+            cause = self._check_cause(line, event)
+            problem = observation_problem(event, cause, self.header.conversion) if cause else None
         if problem is not None:
             self._tell(line, event, problem)
 
@@ -233,7 +255,7 @@ class Acceptor:
         if self.is_sampled:
             return "unknown", "the log is sampled, so that what explains this may be missing"
         if not self.replay.is_proof(event.request_id):
-            return "unknown", "events before it are lost, which may explain this"
+            return "unknown", LOSS
         return "violated", ""
 
     def close(self) -> Summary:
@@ -258,7 +280,7 @@ class Acceptor:
             len(self.sources),
             len(self.replay.live),
             dict(self.codes),
-            tuple(sorted(self.findings, key=lambda each: each.line)),
+            tuple(sorted(self.findings, key=order)),
         )
 
     def _verdict(self) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import attrs
 
@@ -49,6 +49,15 @@ class Finding:
         told = f"line {self.line}, {self.subject}: {self.code} at {self.field}: "
         told += f"expected {self.expected}, found {self.found}"
         return told + (f" ({self.note})" if self.note else "")
+
+
+LOSS: Final = "events before it are lost, which may explain this"
+"""The note of a finding that may follow from a loss."""
+
+
+def order(told: Finding) -> tuple[bool, int]:
+    """By line, and what may follow from a loss after all else: the loss is to be read first."""
+    return told.note == LOSS, told.line
 
 
 def finding(line: int, event: Event, problem: Problem, verdict: str, note: str) -> Finding:

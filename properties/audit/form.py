@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from kvspec.properties.audit.findings import Problem
+from kvspec.properties.audit.window import LARGEST
 from kvspec.spec.documents.event import OPTIONAL, TYPES, Event, EventType, plane_of
 
 _WALL_TIME: Final = re.compile(
@@ -25,6 +26,22 @@ _TEXTS: Final = frozenset(
     }
 )
 _NUMBERS: Final = ("local_sequence", "monotonic_ns", "handle_generation")
+_BOUNDED: Final = frozenset(
+    {
+        "handle_generation",
+        "base_snapshot",
+        "result_snapshot",
+        "committed_tokens",
+        "result_generation",
+        "interval_start",
+        "interval_end",
+        "child_generation",
+        "child_snapshot",
+        "child_tokens",
+    }
+)
+"""Generations, snapshots and lengths: the window has no room for larger ones."""
+
 _OWN_CODES: Final = {
     ("failure", "result_snapshot"): "FAILURE_MUTATES",
     ("failure", "committed_tokens"): "FAILURE_MUTATES",
@@ -38,7 +55,7 @@ class Form:
     """The form of one type of event; `is_kept` is fast, `problems` tells what is wrong.
 
     absent: fields that must be null. carried: fields that must not. texts, numbers: of these, those that
-    must not be empty, and not be negative.
+    must not be empty, and not be negative; bounded: of these numbers, those that are steps' own.
     """
 
     def __init__(self, kind: EventType) -> None:
@@ -51,6 +68,7 @@ class Form:
             n for n in ("event_id", "source_instance", "request_id", *carried) if n in _TEXTS
         )
         self.numbers = (*_NUMBERS, *(n for n in kind.carries if n not in _TEXTS))
+        self.bounded = tuple(n for n in self.numbers if n in _BOUNDED)
         self._outcomes: frozenset[str | None] = frozenset(kind.outcomes or (None,))
         self.is_kept: Callable[[Event], bool] = self._compiled()
 
@@ -59,7 +77,8 @@ class Form:
         conditions = [
             *(f"e.{name} is None" for name in self.absent),
             *(f"e.{name} is not None" for name in self.carried),
-            *(f"e.{name} >= 0" for name in self.numbers),
+            *(f"e.{name} >= 0" for name in self.numbers if name not in _BOUNDED),
+            *(f"0 <= e.{name} <= {LARGEST}" for name in self.bounded),
             *(f"e.{name}" for name in (*self.texts, "trace_id")),
             "e.outcome in outcomes",
             f"e.source_component == {self.kind.component!r}",
@@ -91,6 +110,10 @@ class Form:
             value = getattr(event, field)
             if value is not None and value < 0:
                 yield Problem("NEGATIVE_COUNT", field, "0 or more", value)
+        for field in self.bounded:
+            value = getattr(event, field)
+            if value is not None and value > LARGEST:
+                yield Problem("BEYOND_BOUNDS", field, f"at most {LARGEST}", value)
         if event.outcome not in self._outcomes and None not in (event.outcome, *self._outcomes):
             expected = " or ".join(self.kind.outcomes)  # there are some, or `outcome` is absent
             yield Problem("OUTCOME", "outcome", expected, repr(event.outcome))

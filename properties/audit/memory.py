@@ -6,6 +6,7 @@ knows is told apart from what never was by `forgot`: whether anything was droppe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
@@ -45,6 +46,10 @@ class Recent(Generic[Key, Entry]):
         found = self.new.pop(key, None)
         other = self.old.pop(key, None)
         return found if found is not None else other
+
+    def items(self) -> Iterator[tuple[Key, Entry]]:
+        """All entries that are known."""
+        yield from {**self.old, **self.new}.items()
 
     def __len__(self) -> int:
         return len(self.new) + len(self.old)

@@ -44,7 +44,7 @@ def observation_problem(event: Event, cause: Event, model: Conversion) -> Proble
         return Problem("TRACE_CHANGED", "trace_id", repr(cause.trace_id), repr(event.trace_id))
     rows = cause.committed_tokens
     if event.event_type == "allocator_observe":
-        return _allocator(event, rows, model)
+        return allocator_problem(event) or _allocator(event, rows, model)
     held = event.resident_payload_bytes
     if (
         model.resident_bytes == "committed"
@@ -56,7 +56,8 @@ def observation_problem(event: Event, cause: Event, model: Conversion) -> Proble
     return None
 
 
-def _allocator(event: Event, rows: int | None, model: Conversion) -> Problem | None:
+def allocator_problem(event: Event) -> Problem | None:
+    """What an observation of the allocator says that cannot be, whatever it follows."""
     blocks, slots, used = (
         event.allocated_blocks or 0,
         event.allocated_slots or 0,
@@ -67,6 +68,11 @@ def _allocator(event: Event, rows: int | None, model: Conversion) -> Problem | N
     if (blocks == 0) != (slots == 0):
         expected = "0" if blocks == 0 else "1 or more"
         return Problem("ALLOCATOR_EMPTY", "allocated_slots", expected, slots)
+    return None
+
+
+def _allocator(event: Event, rows: int | None, model: Conversion) -> Problem | None:
+    blocks, used = event.allocated_blocks or 0, event.used_slots or 0
     if blocks == 0 and rows:
         expected = f"blocks, until the release of {rows} rows"
         return Problem("FREED_EARLY", "allocated_blocks", expected, blocks)

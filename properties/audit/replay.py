@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvspec.models.concrete.compiled import CUT, Cells
+from kvspec.models.concrete.compiled import Cells
 from kvspec.properties.audit.findings import Problem
+from kvspec.properties.audit.followed import Gone, Live
 from kvspec.properties.audit.memory import Outputs, Recent
-from kvspec.properties.audit.window import EMITS, LARGEST, TXNS, window
+from kvspec.properties.audit.refusals import Attempt, publication, refused, told
+from kvspec.properties.audit.window import EMITS, TXNS, window
 from kvspec.spec.documents.event import Event
 from kvspec.spec.documents.log import HandleEnd
 
@@ -20,38 +22,24 @@ UNJUDGED: Final = Problem("", "", "", "")
 """The answer for an event of a handle that is no longer followed."""
 
 
-class Live:
-    """What is kept of a live handle: the cells of its window, its appends by name, and its outputs.
-
-    losses: events that its source had lost before the handle began. followed: false once an event
-    could not be explained.
-    """
-
-    __slots__ = ("cells", "followed", "losses", "names", "next", "operations", "outputs", "trace")
-
-    def __init__(self, cells: Cells, trace: str, losses: int, outputs: Outputs) -> None:
-        self.cells = cells
-        self.trace = trace
-        self.losses = losses
-        self.outputs = outputs
-        self.followed = True
-        self.operations: dict[str, int] = {}
-        self.names: list[str | None] = [None] * TXNS
-        self.next = 0
-
-
 class Replay:
     """All live handles, and the generation with which each released one would begin again.
 
     taken: generations that were taken from the log, since the handle was not seen before. losses: of
     events of the cache. closed: if given, gets the end of each generation that is released. dropped: the
-    handle that was dropped last.
+    handle that was dropped last. line: where the event stands that is looked at; unit: of what.
+    stale: generations of which a late event was told already.
     """
 
-    def __init__(self, tombstones: int, closed: list[HandleEnd] | None = None) -> None:
+    def __init__(
+        self, tombstones: int, closed: list[HandleEnd] | None = None, unit: str = "line "
+    ) -> None:
         self.window = window()
         self.live: dict[str, Live] = {}
-        self.released: Recent[str, int] = Recent(tombstones)
+        self.released: Recent[str, Gone] = Recent(tombstones)
+        self.stale: Recent[tuple[str, int], bool] = Recent(tombstones)
+        self.unit = unit
+        self.line = 0
         self.closed = closed
         self.dropped: tuple[str, Live] | None = None
         self.taken = 0
@@ -62,15 +50,16 @@ class Replay:
         found = self.live.get(event.request_id)
         given = event.handle_generation
         if found is None:
-            now = self.released.get(event.request_id)
-            if now is not None and given < now:
-                return Problem("STALE_GENERATION", "handle_generation", now, given)
+            gone = self.released.get(event.request_id)
+            if gone is not None and given < gone.generation:
+                return self._stale(event, self._after(gone))
             return Problem("UNKNOWN_HANDLE", "request_id", "a live handle", repr(event.request_id))
         if not found.followed:
             return UNJUDGED
         current = found.cells[self.window.generation]
         if given != current:
-            return _other_generation(current, given)
+            expected = f"{current}, as told in {self.unit}{found.since}"
+            return self._other_generation(event, current, expected)
         if event.trace_id != found.trace:
             return Problem("TRACE_CHANGED", "trace_id", repr(found.trace), repr(event.trace_id))
         return found
@@ -78,21 +67,25 @@ class Replay:
     def request_allocate(self, event: Event) -> Problem | None:
         """A generation begins: of a handle that is free, with an empty snapshot."""
         name, given = event.request_id, event.handle_generation
-        found = self.live.get(name)
+        found, is_first = self.live.get(name), False
         if found is None or not found.followed:
-            now = self.released.get(name) if found is None else None
-            if now is None:
+            gone = self.released.get(name) if found is None else None
+            if gone is None:
                 self.taken += 1
-            elif given != now:
-                return _other_generation(now, given)
+            elif given != gone.generation:
+                return self._other_generation(event, gone.generation, self._after(gone))
+            is_first = found is None and gone is None
             found = Live(self.window.make(given), event.trace_id, self.losses, Outputs())
         code = self.window.allocate(found.cells)
         if code is not None:
-            return _refused(code, event)
+            return refused(
+                self.window, code, event, found, (("allocate", {"h": 0, "b": 0, "a": 0}),)
+            )
         current = found.cells[self.window.generation]
         if given != current:
             return Problem("GENERATION_SKIPPED", "handle_generation", current, given)
         found.trace, found.losses, found.outputs = event.trace_id, self.losses, Outputs()
+        found.since, found.taken = self.line, is_first
         self.live[name] = found
         self.released.pop(name)
         return self._result(event, found)
@@ -109,7 +102,8 @@ class Replay:
         first, end = event.interval_start or 0, event.interval_end or 0
         code = self.window.begin[x](found.cells, first, end - first)
         if code is not None:
-            return _refused(code, event, "interval_start", f"[{first}, {end})")
+            names: Attempt = "begin", {"x": x, "h": 0, "k": 0, "a": 0, "p": first, "n": end - first}
+            return refused(self.window, code, event, found, (names,), "interval_start")
         found.operations[operation] = x
         found.names[x] = operation
         return self._base(event, found.cells[self.window.base_version[x]])
@@ -144,9 +138,7 @@ class Replay:
             return Problem("UNKNOWN_OPERATION", "operation_id", expected, told)
         captured = found.cells[self.window.base_generation[x]]
         if self.window.is_live(found.cells, x) and event.handle_generation != captured:
-            return Problem(
-                "STALE_GENERATION", "handle_generation", captured, event.handle_generation
-            )
+            return self._stale(event, f"{captured}, that of the start of the append")
         return found, x
 
     def append_publish(self, event: Event) -> Problem | None:
@@ -159,7 +151,8 @@ class Replay:
         base = cells[w.base_version[x]]
         code = w.publish(cells, x)
         if code is not None:
-            return _refused(code, event, "operation_id", repr(event.operation_id))
+            steps = publication(w, cells, x)
+            return refused(w, code, event, found, steps, "operation_id")
         return self._base(event, base) or self._trace(event, found) or self._result(event, found)
 
     def failure(self, event: Event) -> Problem | None:
@@ -178,7 +171,8 @@ class Replay:
         else:
             code = w.cancel_txn[x](cells)
             if code is not None:
-                return _refused(code, event, "operation_id", repr(event.operation_id))
+                step: Attempt = "cancel_txn", {"x": x}
+                return refused(w, code, event, found, (step,), "operation_id")
         problem = self._base(event, base) or self._trace(event, found)
         self._drop_if_over(event.request_id, found)
         return problem
@@ -190,7 +184,7 @@ class Replay:
             return found
         cells, index = found.cells, event.output_index
         if not self.window.can_emit(cells, 0):
-            return _refused(EMITS.code.name, event)
+            return told(self.window, EMITS, event, found, cells, {"h": 0})
         expected = found.outputs.emit(-1 if index is None else index)
         if expected is not None:
             return Problem("OUTPUT_INDEX", "output_index", expected, index)
@@ -206,17 +200,20 @@ class Replay:
         if child is not None and not child.followed:
             return UNJUDGED
         if child is None:
-            now = self.released.get(name)
-            if now is None:
+            gone = self.released.get(name)
+            if gone is None:
                 self.taken += 1
-            cells = w.make(now if now is not None else given or 0)
+            cells = w.make(gone.generation if gone is not None else given or 0)
             child = Live(cells, event.trace_id, self.losses, found.outputs.cut())
+            child.taken = gone is None
         w.bring(found.cells, child.cells)
         code = w.fork(found.cells, event.child_tokens)
         if code is not None:
-            return _refused(code, event, "child_request_id", repr(name))
+            step: Attempt = "fork", {"p": 0, "children": (False, True), "n": event.child_tokens}
+            return refused(w, code, event, found, (step,), "child_request_id")
         w.take(found.cells, child.cells)
         child.trace, child.losses, child.outputs = event.trace_id, self.losses, found.outputs.cut()
+        child.since = self.line
         self.live[name] = child
         self.released.pop(name)
         return self._base(event, w.snapshot_of(found.cells, 0)) or self._child(event, child.cells)
@@ -239,7 +236,8 @@ class Replay:
         base = self.window.snapshot_of(found.cells, 0)
         code = self.window.truncate(found.cells, event.committed_tokens)
         if code is not None:
-            return _refused(code, event, "committed_tokens", event.committed_tokens)
+            step: Attempt = "truncate", {"h": 0, "n": event.committed_tokens}
+            return refused(self.window, code, event, found, (step,), "committed_tokens")
         found.outputs = found.outputs.cut()
         return self._base(event, base) or self._result(event, found)
 
@@ -250,10 +248,10 @@ class Replay:
             return found
         w = self.window
         base = w.snapshot_of(found.cells, 0)
-        step = w.cancel_request if event.outcome == "cancelled" else w.finish
-        code = step(found.cells)
+        name = "cancel_request" if event.outcome == "cancelled" else "finish"
+        code = (w.cancel_request if name == "cancel_request" else w.finish)(found.cells)
         if code is not None:
-            return _refused(code, event)
+            return refused(w, code, event, found, ((name, {"h": 0}),))
         return self._base(event, base) or self._result(event, found)
 
     def release(self, event: Event) -> Problem | None:
@@ -267,7 +265,7 @@ class Replay:
         base = w.snapshot_of(found.cells, 0)
         code = w.release(found.cells)
         if code is not None:
-            return _refused(code, event)
+            return refused(w, code, event, found, (("release", {"h": 0}),))
         problem = self._base(event, base) or self._result(event, found)
         if problem is None and event.result_generation != found.cells[w.generation]:
             told = found.cells[w.generation], event.result_generation
@@ -294,13 +292,13 @@ class Replay:
 
     def lose(self, event: Event) -> None:
         """Follow a handle no longer, whose event could not be explained; and no child of a failed fork."""
-        found = self.live.get(event.request_id)
-        if found is None and self.released.get(event.request_id) is None:
-            self.live[event.request_id] = self._stranger()
-        elif found is not None and (
-            event.event_type == "request_allocate"
-            or event.handle_generation == found.cells[self.window.generation]
-        ):
+        name, given = event.request_id, event.handle_generation
+        found, begins = self.live.get(name), event.event_type == "request_allocate"
+        if found is None:
+            gone = self.released.get(name)
+            if gone is None or begins or given >= gone.generation:
+                self.live[name] = self._stranger()
+        elif begins or found.taken or given >= found.cells[self.window.generation]:
             found.followed = False
         child = event.child_request_id
         if child and child not in self.live:
@@ -315,14 +313,15 @@ class Replay:
         """Drop a handle that is not followed any more, as its release says that it is over."""
         del self.live[event.request_id]
         if event.result_generation is not None:
-            self.released.put(event.request_id, event.result_generation)
+            self.released.put(event.request_id, Gone(event.result_generation, self.line))
 
     def _drop_if_over(self, name: str, found: Live) -> None:
         w, cells = self.window, found.cells
         if cells[w.phase] == "RELEASED" and not w.has_live(cells, 0):
             del self.live[name]
             self.dropped = name, found
-            self.released.put(name, cells[w.generation])
+            snapshot = w.snapshot_of(cells, 0)
+            self.released.put(name, Gone(cells[w.generation], self.line, snapshot, cells[w.rows]))
 
     def is_proof(self, name: str) -> bool:
         """Whether no loss of events can explain what was found of a handle just now."""
@@ -351,15 +350,19 @@ class Replay:
             return Problem("COMMITTED_TOKENS", "committed_tokens", rows, event.committed_tokens)
         return None
 
+    def _after(self, gone: Gone) -> str:
+        return f"{gone.generation}, after the release in {self.unit}{gone.at}"
 
-def _other_generation(current: int, given: int) -> Problem:
-    code = "STALE_GENERATION" if given < current else "GENERATION_SKIPPED"
-    return Problem(code, "handle_generation", current, given)
+    def _other_generation(self, event: Event, current: int, expected: str) -> Problem:
+        given = event.handle_generation
+        if given < current:
+            return self._stale(event, expected)
+        return Problem("GENERATION_SKIPPED", "handle_generation", expected, given)
 
-
-def _refused(code: str, event: Event, field: str = "event_type", found: object = None) -> Problem:
-    """A step that the specification refuses, or that leaves the bounds of the window."""
-    told = event.event_type if found is None else found
-    if code == CUT:
-        return Problem("BEYOND_BOUNDS", field, f"numbers of at most {LARGEST}", told)
-    return Problem(code, field, "a step that the specification takes", told)
+    def _stale(self, event: Event, expected: str) -> Problem:
+        """An event of a generation that is over; of each such generation one is told."""
+        which = event.request_id, event.handle_generation
+        if self.stale.get(which):
+            return UNJUDGED
+        self.stale.put(which, entry=True)
+        return Problem("STALE_GENERATION", "handle_generation", expected, which[1])

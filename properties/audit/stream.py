@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import attrs
 
 from kvspec.models.documents.lines import read_events
 from kvspec.properties.audit.acceptor import Acceptor, Limits, Summary
-from kvspec.properties.audit.findings import Finding
-from kvspec.properties.audit.reconcile import RECONCILED, reconcile
+from kvspec.properties.audit.findings import Finding, order
+from kvspec.properties.audit.reconcile import (
+    CLOSING_FIELD,
+    RECONCILED,
+    UNPROVEN,
+    Difference,
+    reconcile,
+)
 from kvspec.properties.audit.rules import RULES, Rule
 from kvspec.spec.documents.closing import Closing
 from kvspec.spec.documents.contracts import Broken
@@ -17,6 +24,10 @@ from kvspec.spec.documents.log import LogHeader
 from kvspec.spec.documents.log_header import HEADER_RULES
 
 Tick = Callable[[int], None]
+HOLDS: Final = "holds"
+NO_CLOSING: Final = (
+    "the log has no closing, so that events at its end may be missing (--open judges what is told)"
+)
 TICKS = 4096
 """How many events pass between two calls of a tick."""
 
@@ -26,6 +37,7 @@ class Audited:
     """What an audit found. findings: of the header, the events and the closing, in order of lines.
 
     total: all findings, of which no more than the limit are told. closed: the log has a closing.
+    is_open: it has none, and need not have one: of what comes after it nothing is said.
     """
 
     where: str
@@ -36,6 +48,7 @@ class Audited:
     findings: tuple[Finding, ...]
     codes: dict[str, int]
     closed: bool
+    is_open: bool = False
 
     @property
     def total(self) -> int:
@@ -63,24 +76,40 @@ def audit_lines(
     limits: Limits | None = None,
     tick: Tick | None = None,
     first: int = 2,
+    *,
+    is_open: bool = False,
 ) -> Audited:
-    """Audit a log of lines after its header; tick: called now and then with the number of a line."""
+    """Audit a log of lines after its header; tick: called now and then with the number of a line.
+
+    is_open: the log may lack its closing, as one that is still being written; only what it tells is judged,
+    and a last line that is not written to its end is none yet.
+    """
     acceptor = Acceptor(header, limits or Limits())
     closing: list[Closing] = []
     number = first - 1
-    for number, event in read_events(lines, where, first, closing):
+    for number, event in read_events(lines, where, first, closing, is_open=is_open):
         acceptor.feed(number, event)
         if tick is not None and number % TICKS == 0:
             tick(number)
-    return conclude(acceptor, where, closing[0] if closing else None, number + 1)
+    found = conclude(acceptor, where, closing[0] if closing else None, number + 1)
+    if found.closed:
+        return found
+    if is_open:
+        return attrs.evolve(found, is_open=True)
+    if found.verdict == HOLDS:
+        return attrs.evolve(found, verdict="unknown", reason=NO_CLOSING)
+    return found
 
 
 def conclude(acceptor: Acceptor, where: str, closing: Closing | None, line: int) -> Audited:
-    """Sum up; line: where the closing stands."""
+    """Sum up; line: where the closing stands. A document has its expected result in place of a closing."""
     summary = acceptor.close()
     found = [*_header(acceptor.header), *summary.findings]
     if closing is not None:
-        found.extend(_differences(acceptor, closing, line))
+        differences = reconcile(acceptor, closing)
+        found.extend(_difference(acceptor, each, line) for each in differences)
+        missed = sum(each.lost for each in differences)
+        summary = attrs.evolve(summary, lost=summary.lost + missed)
     codes = dict(summary.codes)
     for each in found:
         if each.event_type in ("header", "closing"):
@@ -88,9 +117,9 @@ def conclude(acceptor: Acceptor, where: str, closing: Closing | None, line: int)
     verdict, reason = summary.verdict, summary.reason
     if any(each.verdict == "violated" for each in found):
         verdict, reason = "violated", ""
-    elif verdict == "holds" and found:
+    elif verdict == HOLDS and found:
         verdict, reason = "unknown", "what was found is no proof"
-    found.sort(key=lambda each: each.line)
+    found.sort(key=order)
     most = acceptor.limits.findings
     return Audited(
         where,
@@ -144,21 +173,20 @@ def _header(header: LogHeader) -> list[Finding]:
     ]
 
 
-def _differences(acceptor: Acceptor, closing: Closing, line: int) -> list[Finding]:
+def _difference(acceptor: Acceptor, found: Difference, line: int) -> Finding:
     """Where log and cache end differently; of a sampled log this proves nothing."""
-    sampled = acceptor.is_sampled
-    return [
-        Finding(
-            line=line,
-            code=each.code,
-            field="handles",
-            expected=each.cache,
-            found=each.log,
-            event_id="",
-            event_type="closing",
-            target=f"{each.request_id}, generation {each.handle_generation}",
-            verdict="unknown" if sampled else "violated",
-            note="the log is sampled" if sampled else "",
-        )
-        for each in reconcile(acceptor, closing)
-    ]
+    note = UNPROVEN.get(found.code, "the log is sampled" if acceptor.is_sampled else "")
+    if found.code == CLOSING_FIELD:
+        note = ""
+    return Finding(
+        line=line,
+        code=found.code,
+        field=found.field,
+        expected=found.cache,
+        found=found.log,
+        event_id="",
+        event_type="closing",
+        target=found.target,
+        verdict="unknown" if note else "violated",
+        note=note,
+    )

@@ -6,14 +6,16 @@ other sources observe allocator and residency. The same arguments always give th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any, Final
 
 import attrs
 
+from kvspec.properties.audit.acceptor import Acceptor
+from kvspec.spec.documents.closing import Closing, SourceEnd
 from kvspec.spec.documents.event import TYPES, Event, make_event
-from kvspec.spec.documents.log import SCHEMA_VERSION, Conversion, LogHeader
+from kvspec.spec.documents.log import SCHEMA_VERSION, Conversion, HandleEnd, LogHeader
 
 TOKEN_BYTES: Final = 64
 PROMPT: Final = 24
@@ -163,3 +165,20 @@ def _end(teller: _Teller, name: str, snapshot: int, rows: int) -> Iterator[Event
     yield release
     if "." not in name:
         yield from _observed(teller, release, 0)
+
+
+def closing_of(events: Iterable[Event]) -> Closing:
+    """What a sound cache would hold that told these events, and nothing else."""
+    ends: list[HandleEnd] = []
+    acceptor = Acceptor(HEADER, closed=ends)
+    for line, event in enumerate(events, 2):
+        acceptor.feed(line, event)
+    live = acceptor.replay.live.items()
+    return Closing(
+        is_all=True,
+        sources=tuple(
+            SourceEnd(source_instance=name, next_sequence=source.next)
+            for name, source in acceptor.sources.items()
+        ),
+        handles=(*ends, *(acceptor.replay.end(name, each) for name, each in live)),
+    )

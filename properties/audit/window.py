@@ -53,6 +53,7 @@ class Window:
         step = compiled.step_for
         slots = range(TXNS)
         self.blank: Cells = compiled.initial()
+        self.before: Cells = self.blank
         self.allocate_step = step("allocate", h=0, b=0, a=0)
         self.evict = step("evict", b=0)
         self.fork = step("fork", p=0, children=(False, True))
@@ -120,8 +121,16 @@ class Window:
         return self.allocate_step(cells)
 
     def publish(self, cells: Cells, x: int) -> str | None:
-        """Stage all rows of an append, prepare it, publish it."""
-        return self._stage(cells, x) or self.prepare[x](cells) or self.publish_step[x](cells)
+        """Stage all rows of an append, prepare it, publish it.
+
+        `before` has the cells on which it was published, or was refused: a refusal may have an effect.
+        """
+        code = self._stage(cells, x) or self.prepare[x](cells)
+        if code is not None:
+            self.before = cells
+            return code
+        self.before = cells.copy()
+        return self.publish_step[x](cells)
 
     def _stage(self, cells: Cells, x: int) -> str | None:
         """Stage the first and the last K and V row; rows between them only move the end along."""

@@ -98,7 +98,7 @@ def metric_family(log: EventLog) -> Iterator[Finding]:
 def _replayed(log: EventLog) -> tuple[tuple[Told, ...], tuple[HandleEnd, ...]]:
     """What the audit finds, and where every generation of a handle ends."""
     closed: list[HandleEnd] = []
-    acceptor = Acceptor(log.header, closed=closed)
+    acceptor = Acceptor(log.header, closed=closed, unit="/events/")
     for place, event in enumerate(log.events):
         acceptor.feed(place, event)
     found = acceptor.close().findings

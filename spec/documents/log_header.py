@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from kvspec.spec.documents.contracts import Finding, differs, requires
+from kvspec.spec.documents.event import OUTCOMES
 from kvspec.spec.documents.log import (
     BOUNDED_LABELS,
+    COMPLETENESS,
+    METRIC_KINDS,
     PINNED,
     RELATIONS,
     SCHEMA_VERSION,
@@ -16,6 +20,7 @@ from kvspec.spec.documents.log import (
 )
 
 HeaderCheck = Callable[[LogHeader], Iterator[Finding]]
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 
 def schema_version(header: LogHeader) -> Iterator[Finding]:
@@ -50,7 +55,28 @@ def conversion(header: LogHeader) -> Iterator[Finding]:
         found, path = getattr(header.conversion, name), f"/header/conversion/{name}"
         yield from requires(found in RELATIONS, path, " or ".join(RELATIONS), found)
     size = header.conversion.token_bytes
-    yield from requires(size >= 0, "/header/conversion/token_bytes", "0 or more", size)
+    yield from requires(size >= 1, "/header/conversion/token_bytes", "1 or more", size)
+
+
+def header_field(header: LogHeader) -> Iterator[Finding]:
+    """A value that no reader knows would be taken for another one."""
+    found = header.completeness
+    yield from requires(
+        found in COMPLETENESS, "/header/completeness", " or ".join(COMPLETENESS), found
+    )
+    found = header.cache_abi_sha256
+    is_digest = _DIGEST.fullmatch(found) is not None
+    yield from requires(
+        is_digest, "/header/cache_abi_sha256", "64 lower-case hexadecimal digits", found
+    )
+    for n, family in enumerate(header.metric_families):
+        path = f"/header/metric_families/{n}"
+        yield from requires(family.name, f"{path}/name", "a name", family.name)
+        known = " or ".join(METRIC_KINDS)
+        yield from requires(family.kind in METRIC_KINDS, f"{path}/kind", known, family.kind)
+        for m, outcome in enumerate(family.outcomes):
+            known = " or ".join(OUTCOMES)
+            yield from requires(outcome in OUTCOMES, f"{path}/outcomes/{m}", known, outcome)
 
 
 def metric_cardinality(header: LogHeader) -> Iterator[Finding]:
@@ -80,6 +106,7 @@ HEADER_RULES: Final[dict[str, tuple[str, HeaderCheck]]] = {
     "PRODUCER_REVISION": ("the revision of the producer is known", producer_revision),
     "SOURCE_PIN": ("the runtime to whose source events are mapped is a pinned release", source_pin),
     "CONVERSION": ("how planes compare is one of the relations that are known", conversion),
+    "HEADER_FIELD": ("each field of the header has a value of its kind", header_field),
     "METRIC_CARDINALITY": (
         "labels of a metric have few values: no id is among them",
         metric_cardinality,

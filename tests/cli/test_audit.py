@@ -12,15 +12,23 @@ import attrs
 import pytest
 
 from kvspec.counterexamples.negative_cases import DOCUMENTS
-from kvspec.models.documents.lines import write_event, write_header
-from kvspec.properties.audit.synthetic import HEADER, long_log
+from kvspec.models.documents.lines import write_closing, write_event, write_header
+from kvspec.properties.audit.synthetic import HEADER, closing_of, long_log
 
 EVENTS = list(islice(long_log(live=2, outputs=2), 60))
 
 
-def text_of(events=EVENTS, header=HEADER):
-    """A log of lines."""
+CLOSING = closing_of(EVENTS)
+
+
+def open_text(events=EVENTS, header=HEADER):
+    """A log of lines without a closing."""
     return write_header(header) + "".join(map(write_event, events))
+
+
+def text_of(events=EVENTS, header=HEADER):
+    """A log of lines, closed by what the cache held after the lawful events."""
+    return open_text(events, header) + write_closing(CLOSING)
 
 
 @pytest.fixture
@@ -132,9 +140,10 @@ def test_a_document_with_another_expected_result_is_violated(kvspec, tmp_path):
         ("", "empty"),
         ("\n\n", "empty"),
         (write_header(HEADER), "no event"),
+        (open_text(), "no closing"),
         (text_of(header=attrs.evolve(HEADER, completeness="sampled")), "sampled"),
     ],
-    ids=["nothing", "blank", "header alone", "sampled"],
+    ids=["nothing", "blank", "header alone", "open", "sampled"],
 )
 def test_what_proves_nothing_is_unknown(kvspec, log, text, reason):
     """It ends with 3, never with 0."""
@@ -146,13 +155,14 @@ def test_what_proves_nothing_is_unknown(kvspec, log, text, reason):
 @pytest.mark.parametrize(
     ("text", "where"),
     [
-        (text_of()[:-40], "line 61, column "),
-        (text_of(EVENTS[:3]) + '{"event_id": 7}\n', "line 5, column 2"),
+        (open_text()[:-40], "line 61, column "),
+        (text_of()[:-40], "line 62, column "),
+        (open_text(EVENTS[:3]) + '{"event_id": 7}\n', "line 5, column 2"),
         ("no log\n", "line 1, column 1"),
         ('{"document": "manifest", "version": 1}\n', "line 1, column "),
         (text_of()[: len(write_header(HEADER)) - 9] + "\n", "line 1, column "),
     ],
-    ids=["cut", "type", "text", "another document", "header cut"],
+    ids=["cut", "closing cut", "type", "text", "another document", "header cut"],
 )
 def test_what_cannot_be_read_ends_with_2(kvspec, log, text, where):
     """The line and the column are told."""
@@ -241,4 +251,44 @@ def test_progress_tells_how_much_of_the_file_is_read(kvspec, log, monkeypatch):
     assert kvspec("audit", log(text)).code == 0
     assert [name for _, _, name in told] == ["line 20", "line 40", "line 60"]
     assert all(total == len(text) for _, total, _ in told)
-    assert [done for done, _, _ in told] == [len(text_of(EVENTS[:n])) for n in (19, 39, 59)]
+    assert [done for done, _, _ in told] == [len(open_text(EVENTS[:n])) for n in (19, 39, 59)]
+
+
+def test_a_log_that_is_cut_at_a_line_is_unknown(kvspec, log):
+    """Whatever is missing, and be it the closing alone; `--open` judges what is told, and says so."""
+    lines = text_of().splitlines(keepends=True)
+    for kept in (len(lines) - 1, 30, 2):
+        path = log("".join(lines[:kept]))
+        ran = kvspec("audit", path)
+        assert ran.code == 3
+        assert "no closing" in ran.out
+        told = kvspec("audit", path, "--open")
+        assert told.code == 0
+        assert "the log is open: only what is told is judged" in told.out
+    assert kvspec("audit", path, "--open", "--json").json["open"]
+    assert not kvspec("audit", log(), "--open", "--json").json["open"]
+
+
+def test_a_lost_end_is_violated(kvspec, log):
+    """The closing is there and some events before it are not, though they change nothing in sight."""
+    ran = kvspec("audit", log(text_of(EVENTS[:-1])), "--json")
+    assert ran.code == 1
+    assert (ran.json["lost"], set(ran.json["codes"])) >= (1, {"EVENT_LOST"})
+
+
+def test_an_empty_log_is_named(kvspec, log):
+    """The answer tells which file has nothing in it."""
+    path = log("")
+    assert f"unknown: {path}: the log is empty" in kvspec("audit", path).out
+
+
+def test_a_document_tells_places_of_a_document(kvspec, tmp_path):
+    """An allocation is named by its place among the events, as a document has no line for each."""
+    text = (DOCUMENTS / "event-log.json").read_text(encoding="utf-8")
+    log = json.loads(text)
+    place = next(n for n, e in enumerate(log["events"]) if e["event_type"] == "request_allocate")
+    log["events"][place]["handle_generation"] += 1
+    path = tmp_path / "event-log.json"
+    path.write_text(json.dumps(log), encoding="utf-8")
+    found = kvspec("audit", str(path), "--json").json["findings"]
+    assert any(f"as told in /events/{place}" in each["expected"] for each in found)

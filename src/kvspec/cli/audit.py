@@ -31,6 +31,7 @@ def audit(
     max_findings: Positive = 20,
     window: Positive = 16_384,
     reorder: Positive = 64,
+    open_ended: Annotated[bool, Parameter(name="--open", negative=())] = False,
     output: CheckOutput = CheckOutput(),  # noqa: B008  # frozen, and how cyclopts takes a group
 ) -> int:
     """Replay a log of events against the specification, in the order of arrival.
@@ -38,13 +39,15 @@ def audit(
     Each event must be a step that the core system takes and must tell what comes of it. Each source
     must tell its events without gap, repetition or turn back, and each observation must follow a
     cause. A handle whose event cannot be explained is followed again from its next allocation.
-    Memory is bounded. An empty log, a sampled one, and what cannot be told from a loss are unknown.
+    Memory is bounded. An empty log, a sampled one, one of lines without a closing, and what cannot be told
+    from a loss are unknown.
 
     Args:
         file: a log as JSON Lines or as an event-log document; `-` for standard input.
         max_findings: how many findings are told; all are counted.
         window: at least so many event ids are remembered, to find duplicates and causes.
         reorder: so many events of a source may wait for an earlier one before that is given up.
+        open_ended: the log has no closing by design, or is still being written; only what is told is judged.
         output: how the answer is told.
     """
     from kvspec.properties.audit.acceptor import Limits
@@ -54,6 +57,7 @@ def audit(
             "--max-findings",
             "--window",
             "--reorder",
+            "--open",
             "--json",
             "--junit",
             "--sarif",
@@ -66,8 +70,9 @@ def audit(
         tick = None
         if progress is not None and size:
             tick = lambda line: progress(stream.tell(), size, f"line {line:,}")  # noqa: E731
-        found = run(stream, where, limits, tick)
-    return deliver(answer(found, None if file == "-" else file), output)
+        found = run(stream, where, limits, tick, is_open=open_ended)
+    told = empty(where) if found is None else answer(found, None if file == "-" else file)
+    return deliver(told, output)
 
 
 @contextmanager
@@ -81,9 +86,17 @@ def _opened(file: str) -> Iterator[tuple[BinaryIO, str, int]]:
 
 
 def run(
-    stream: BinaryIO, where: str, limits: Limits, tick: Callable[[int], None] | None = None
+    stream: BinaryIO,
+    where: str,
+    limits: Limits,
+    tick: Callable[[int], None] | None = None,
+    *,
+    is_open: bool = False,
 ) -> Audited | None:
-    """Audit a log in either form; None if there is nothing at all in it."""
+    """Audit a log in either form; None if there is nothing at all in it.
+
+    is_open: a log of lines may lack its closing.
+    """
     from kvspec.models.documents import DocumentError
     from kvspec.models.documents.lines import read_header
     from kvspec.properties.audit.stream import audit_lines
@@ -95,7 +108,8 @@ def run(
         header = read_header(raw, where, number)
     except DocumentError as error:
         return _document(raw, number, stream, where, limits, error)
-    return audit_lines(header, _lines(stream), where, limits, tick, number + 1)
+    lines = _lines(stream)
+    return audit_lines(header, lines, where, limits, tick, number + 1, is_open=is_open)
 
 
 def _first_line(stream: BinaryIO) -> tuple[int, bytes]:
@@ -123,7 +137,7 @@ def _document(
         raise error
     text = "\n" * (number - 1) + (raw + stream.read()).decode(errors="replace")
     log = convert(event_log, decode(text, where), where)
-    acceptor = Acceptor(log.header, limits)
+    acceptor = Acceptor(log.header, limits, unit="/events/")
     for place, event in enumerate(log.events):
         acceptor.feed(place, event)
     found = conclude(acceptor, where, None, len(log.events))
@@ -144,13 +158,16 @@ def _pointer(finding: Finding) -> str:
     return f"/events/{finding.line}/{finding.field}"
 
 
-def answer(found: Audited | None, file: str | None) -> Answer:
+def empty(where: str) -> Answer:
+    """The answer for a file with nothing at all in it."""
+    reason = f"{where}: the log is empty: there is neither a header nor an event"
+    check = Check("audit", where, "unknown", message=reason)
+    data = {"verdict": "unknown", "reason": reason, "log": where, "events": 0, "findings": []}
+    return Answer("audit", "unknown", data, f"unknown: {reason}", (check,))
+
+
+def answer(found: Audited, file: str | None) -> Answer:
     """What the audit found, with a check for each rule that is broken."""
-    if found is None:
-        reason = "the log is empty: there is neither a header nor an event"
-        check = Check("audit", "the log", "unknown", message=reason)
-        data = {"verdict": "unknown", "reason": reason, "events": 0, "findings": []}
-        return Answer("audit", "unknown", data, f"unknown: {reason}", (check,))
     parts = [_finding_text(found.where, each) for each in found.findings]
     untold = found.total - len(found.findings)
     if untold > 0:
@@ -197,6 +214,10 @@ def _summary_text(found: Audited) -> str:
     told = {HOLDS: "the specification takes every event", VIOLATED: many}
     reason = found.reason or told.get(found.verdict, "")
     lines.append(f"{found.verdict}: {found.where}: {reason}")
+    if found.is_open:
+        lines.append(
+            "  the log is open: only what is told is judged, and later events may be missing"
+        )
     return "\n".join(lines)
 
 
@@ -219,6 +240,7 @@ def _data(found: Audited) -> dict[str, Any]:
         "log": found.where,
         "completeness": found.header.completeness,
         "closed": found.closed,
+        "open": found.is_open,
         "events": summary.events,
         "types": summary.types,
         "sources": summary.sources,

@@ -81,10 +81,12 @@ def _documents() -> Iterator[str]:
 
 
 def _audit() -> Iterator[str]:
+    from kvspec.properties.audit.reconcile import RECONCILED
     from kvspec.properties.audit.rules import GUARDS, RULES
 
     yield "## Audits"
     yield "A history that the specification refuses is told with the code of the refusal. Beside those:"
     rules = [rule for rule in RULES.values() if rule.code not in GUARDS]
+    rules += RECONCILED.values()
     rows = [(f"`{rule.code}`", rule.meaning, rule.advice) for rule in rules]
     yield markdown_table(("code", "what it asks", "what to do"), rows)

@@ -4,6 +4,7 @@ import tracemalloc
 from itertools import islice
 
 import attrs
+import pytest
 from telling import Teller, audit, codes, sampled
 
 from kvspec.properties.audit import Acceptor, Limits
@@ -180,3 +181,89 @@ def test_a_long_log_holds():
         assert (found.verdict, found.codes) == ("holds", {})
         types |= set(found.types)
     assert types == set(TYPES)
+
+
+def observed(t, publication, rows):
+    """The allocator and the tier, as seen after a publication of so many rows."""
+    return [t.slots(publication.event_id, 1, 8, rows), t.bytes(publication.event_id, 64 * rows)]
+
+
+def test_nothing_is_held_against_an_event_that_was_found_false():
+    """One wrong number is one finding: correct observations after it are not judged by it."""
+    t = Teller()
+    life = t.running()
+    life[5] = attrs.evolve(life[5], committed_tokens=6)
+    found = audit(*life, *observed(t, life[5], 5))
+    assert [(each.line, each.code) for each in found.findings] == [(6, "COMMITTED_TOKENS")]
+    assert found.unjudged == 2
+
+
+def test_nothing_is_held_against_an_event_that_was_not_judged():
+    """Nobody knows whether what it tells is so, nor what follows it; what cannot be at all is still told."""
+    t = Teller()
+    life = t.running()
+    life[2] = attrs.evolve(life[2], committed_tokens=5)
+    life[5] = attrs.evolve(life[5], committed_tokens=6)
+    seen = observed(t, life[5], 5)
+    assert codes(*life, *seen) == ["COMMITTED_TOKENS"]
+    assert codes(*life, attrs.evolve(seen[0], used_slots=9), seen[1]) == [
+        "COMMITTED_TOKENS",
+        "ALLOCATOR_OVERFLOW",
+    ]
+
+
+def test_an_observation_that_comes_before_a_false_event_is_not_judged():
+    """Whatever the order of arrival of two sources."""
+    t = Teller()
+    life = t.running()
+    life[5] = attrs.evolve(life[5], committed_tokens=6)
+    assert codes(*observed(t, life[5], 5), *life) == ["COMMITTED_TOKENS"]
+
+
+@pytest.mark.parametrize("wrong", [1, 7])
+def test_a_wrong_generation_of_an_allocation_is_told_once(wrong):
+    """The first event of another one tells where the generation was told; the others are not judged."""
+    t = Teller()
+    good, bad = t.whole("good"), t.whole("bad")
+    bad[0] = attrs.evolve(bad[0], handle_generation=wrong)
+    again = t.whole("bad", handle_generation=1)
+    found = audit(*good, *bad, *again)
+    (told,) = found.findings
+    assert (told.line, told.code) == (10, "STALE_GENERATION")
+    assert told.expected == f"{wrong}, as told in line 9"
+    assert found.unjudged == 6
+
+
+def test_a_generation_that_is_told_too_small_in_an_allocation_is_told_once():
+    """As above, where the other events are right and ahead of it."""
+    events = Teller().whole(handle_generation=3)
+    events[0] = attrs.evolve(events[0], handle_generation=2)
+    (told,) = audit(*events).findings
+    assert (told.line, told.code) == (2, "GENERATION_SKIPPED")
+    assert told.expected == "2, as told in line 1"
+
+
+@pytest.mark.parametrize("wrong", [0, 3])
+def test_a_second_life_with_a_wrong_generation_is_told_once(wrong):
+    """The message names the release after which another generation was due."""
+    t = Teller()
+    (told,) = audit(*t.whole(), *t.whole(handle_generation=wrong)).findings
+    assert (told.line, told.expected) == (9, "1, after the release in line 8")
+
+
+def test_late_events_of_one_generation_are_told_once():
+    """Those after the first are not judged, and the request that has the handle now is."""
+    t = Teller()
+    first, second = t.whole(), t.running(handle_generation=1)
+    late = [t.emit(2, 1), t.emit(2, 2), t.finish(2, 5)]
+    wrong = t.finish(2, 6, handle_generation=1)
+    found = audit(*first, *second, *late, wrong)
+    assert [each.code for each in found.findings] == ["STALE_GENERATION", "COMMITTED_TOKENS"]
+    assert found.unjudged == 2
+
+
+def test_an_event_of_no_type_leaves_its_handle_unjudged():
+    """What it did to the handle is not known."""
+    events = Teller().whole()
+    events[2] = attrs.evolve(events[2], event_type="publish")
+    assert codes(*events) == ["EVENT_TYPE"]

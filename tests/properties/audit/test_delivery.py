@@ -138,3 +138,34 @@ def test_ids_beyond_the_window_leave_the_answer_unknown():
     found = audit(*events, events[0], window=16)
     assert (found.verdict, found.codes) == ("unknown", {"BEYOND_WINDOW": 1})
     assert audit(*events, events[0]).verdict == "holds"
+
+
+def test_a_negative_number_is_told_as_that():
+    """It has no place among the others, and is no late event; that its own place is empty is told as well."""
+    events = Teller().whole()
+    events[3] = attrs.evolve(events[3], local_sequence=-1)
+    found = audit(*events)
+    assert [(each.line, each.code, each.found) for each in found.findings[:1]] == [
+        (4, "NEGATIVE_COUNT", "-1")
+    ]
+    assert set(found.codes) == {"NEGATIVE_COUNT", "SEQUENCE_GAP"}
+
+
+def test_events_without_an_id_are_told_as_that():
+    """They are no two versions of one event."""
+    events = Teller().whole()
+    events[2:4] = [attrs.evolve(each, event_id="") for each in events[2:4]]
+    assert codes(*events) == ["IDENTITY_MISSING"] * 2
+
+
+def test_what_may_follow_from_a_loss_comes_after_the_loss():
+    """Whoever reads from the top reads of the loss first, though an observation stands before it."""
+    t = Teller()
+    life = t.running()
+    seen = t.slots(life[2].event_id, 1, 8, 4)
+    found = audit(*life[:2], seen, *life[3:])
+    assert [(each.line, each.code) for each in found.findings] == [
+        (4, "SEQUENCE_GAP"),
+        (3, "CAUSE_UNKNOWN"),
+        (4, "BASE_SNAPSHOT"),
+    ]

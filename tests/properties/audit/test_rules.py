@@ -146,7 +146,6 @@ CASES = {
     "TXN_CLOSED": lambda t: [*t.running(), t.publish("r-0-d", 2, 6)],
     "POSITION_MISMATCH": with_change(4, interval_start=3),
     "EMPTY_APPEND": with_change(4, interval_end=4),
-    "CONTEXT_FULL": with_change(4, interval_end=2**60),
     "BEYOND_COMMITTED": lambda t: [*t.running(), t.truncate(2, 6)],
     "STALE_GENERATION": late_publication,
     "STALE_SNAPSHOT": stale_publication,
@@ -154,6 +153,7 @@ CASES = {
 }
 
 OUT_OF_REACH = {
+    "CONTEXT_FULL": "the context of the window is as long as the bounds: more is BEYOND_BOUNDS",
     "NOT_PREPARED": "the staging and preparing that no event tells are always done",
     "NOT_PUBLISHED": "no event asks for a receipt again",
     "HANDLE_CONFLICT": "no event asks for a receipt again",
@@ -230,3 +230,78 @@ def test_a_finding_tells_line_rule_expected_and_found():
         "[3, 5)",
     ):
         assert part in told
+
+
+@pytest.mark.parametrize(
+    ("place", "fields"),
+    [
+        (4, {"interval_end": LARGEST + 1}),
+        (4, {"interval_start": LARGEST + 1}),
+        (4, {"base_snapshot": LARGEST + 1}),
+        (4, {"handle_generation": LARGEST + 1}),
+        (0, {"handle_generation": LARGEST + 1}),
+        (5, {"committed_tokens": LARGEST + 1}),
+        (5, {"result_snapshot": LARGEST + 1}),
+        (7, {"result_generation": LARGEST + 1}),
+    ],
+)
+def test_a_number_beyond_the_bounds_is_no_violation(place, fields):
+    """Nothing that follows from it is, either: the audit cannot follow such a handle."""
+    found = audit(*with_change(place, **fields)(Teller()))
+    assert (found.verdict, found.codes) == ("unknown", {"BEYOND_BOUNDS": 1})
+
+
+@pytest.mark.parametrize("field", ["child_generation", "child_snapshot", "child_tokens"])
+def test_a_child_beyond_the_bounds_is_no_violation(field):
+    """Neither its fork nor its own events are held against the specification."""
+    t = Teller()
+    forked = [*t.running(), t.fork(2, "c", 5, **{field: LARGEST + 1}), t.truncate(0, 4, "c")]
+    found = audit(*forked)
+    assert (found.verdict, found.codes) == ("unknown", {"BEYOND_BOUNDS": 1})
+
+
+def test_the_largest_number_is_within_the_bounds():
+    """The bound itself can be told."""
+    assert codes(Teller().allocate(handle_generation=LARGEST)) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "expected", "found"),
+    [
+        ("POSITION_MISMATCH", "p = length[h]", "[3, 5), where p = 3, length[r] = 4"),
+        ("NOT_TERMINAL", "phase[h] = FINISHED or", "release, where phase[r] = DECODE_READY"),
+        ("HANDLE_TERMINAL", "phase[h] = DECODE_READY", "finish, where phase[r] = FINISHED"),
+        ("HANDLE_LIVE", "phase[h] = VACANT or", "request_allocate, where phase[r] = DECODE_READY"),
+        ("TXN_CLOSED", "state[x] = OPEN", "r-0-d, where state[r-0-d] = PUBLISHED"),
+        ("BEYOND_COMMITTED", "n <= length[h]", "6, where n = 6, length[r] = 5"),
+        ("EMPTY_APPEND", "1 <= n", "[4, 4), where n = 0"),
+        ("STALE_SNAPSHOT", "version[target[x]] = base_version[x]", "base_version[b] = 0"),
+        ("STALE_GENERATION", "generation[target[x]] = base_generation[x]", "generation[r] = 1"),
+        ("CHILD_IN_USE", "for all c in Handle", "r, where "),
+    ],
+)
+def test_a_refusal_tells_its_guard_and_what_it_read(code, expected, found):
+    """The condition of the specification, and the values that made it fail, by the names of the log."""
+    told = audit(*CASES[code](Teller())).findings[0]
+    assert told.code == code
+    assert told.expected.startswith(expected)
+    assert found in told.found
+
+
+def test_an_output_of_a_request_that_has_ended_tells_its_phase():
+    """The guard of the frontier is read like those of the core."""
+    t = Teller()
+    (told,) = audit(*t.running(), t.finish(2, 5), t.emit(2, 1)).findings
+    assert (told.expected, told.found) == (
+        "phase[h] = DECODE_READY",
+        "output_emit, where phase[r] = FINISHED, h = r",
+    )
+
+
+@pytest.mark.parametrize("reason", ["device error", "STALE_SNAPSHOT", "whatever"])
+@pytest.mark.parametrize("outcome", ["failure", "cancelled"])
+def test_a_failure_may_give_any_reason(reason, outcome):
+    """Only that of a conflict is the specification's own; an empty one is no reason."""
+    t = Teller()
+    events = [t.allocate(), t.start("p", 0, 0, 4), t.fail("p", 0, reason=reason, outcome=outcome)]
+    assert codes(*events) == []

@@ -8,9 +8,9 @@ from kvspec.models.documents.lines import write_closing, write_event
 from kvspec.properties.audit import Limits
 from kvspec.properties.audit.rules import RULES
 from kvspec.properties.audit.stream import audit_lines, rule
-from kvspec.properties.audit.synthetic import HEADER
+from kvspec.properties.audit.synthetic import HEADER, closing_of
 from kvspec.properties.documents.event_log import event_log
-from kvspec.spec.documents.closing import Closing
+from kvspec.spec.documents.closing import Closing, SourceEnd
 from kvspec.spec.documents.log import HandleEnd, MetricFamily, Source
 from kvspec.spec.documents.log_header import HEADER_RULES
 
@@ -22,6 +22,7 @@ RUNNING = HandleEnd(
     snapshot=2,
     committed_tokens=5,
 )
+CACHE = SourceEnd(source_instance="cache-0", next_sequence=6)
 SOURCE = Source(runtime="vllm", release="v0.22.0", commit="0" * 40)
 
 
@@ -40,7 +41,7 @@ def audited(events, closing=None, header=HEADER, **limits):
 
 def test_a_log_and_its_closing_agree():
     """What the cache held is what the log comes to."""
-    found = audited(Teller().running(), Closing(is_all=True, handles=(RUNNING,)))
+    found = audited(Teller().running(), Closing(is_all=True, sources=(CACHE,), handles=(RUNNING,)))
     assert (found.verdict, found.closed, found.total) == ("holds", True, 0)
     assert not audited(Teller().running()).closed
 
@@ -54,7 +55,7 @@ def test_a_log_and_its_closing_agree():
 )
 def test_a_log_that_is_ahead_or_behind_is_violated(held, code):
     """The difference is told in the line of the closing; a sample proves nothing by it."""
-    closing = Closing(is_all=True, handles=(attrs.evolve(RUNNING, **held),))
+    closing = Closing(is_all=True, sources=(CACHE,), handles=(attrs.evolve(RUNNING, **held),))
     found = audited(Teller().running(), closing)
     (told,) = found.findings
     assert (found.verdict, told.code, told.line, told.event_type) == (
@@ -87,6 +88,7 @@ def test_each_rule_of_the_header_is_seen_to_fail(code):
         "PRODUCER_REVISION": {"producer_revision": ""},
         "SOURCE_PIN": {"source": SOURCE},
         "CONVERSION": {"conversion": attrs.evolve(HEADER.conversion, token_bytes=-1)},
+        "HEADER_FIELD": {"completeness": "foo"},
         "METRIC_CARDINALITY": {"metric_families": (family("x", "trace_id"),)},
         "METRIC_DENOMINATOR": {"metric_families": (family("x_outcomes_total"),)},
     }
@@ -117,3 +119,63 @@ def test_a_tick_tells_the_line(monkeypatch):
     told = []
     audit_lines(HEADER, lines, "the log", tick=told.append)
     assert told == [3, 6]
+
+
+def test_a_log_without_its_closing_is_unknown():
+    """Events at its end may be missing, which no other shows; an open log is judged by what it tells."""
+    found = audited(Teller().running())
+    assert (found.verdict, "no closing" in found.reason, found.is_open) == ("unknown", True, False)
+    lines = [write_event(event).encode() for event in Teller().running()]
+    told = audit_lines(HEADER, lines, "the log", is_open=True)
+    assert (told.verdict, told.is_open, told.closed) == ("holds", True, False)
+    broken = audited(Teller().running()[1:])
+    assert broken.verdict == "violated"
+
+
+def test_a_log_with_its_closing_is_not_open():
+    """Whoever says that it may lack a closing is told no less by one."""
+    closing = Closing(is_all=True, sources=(CACHE,), handles=(attrs.evolve(RUNNING, snapshot=3),))
+    lines = [write_event(event).encode() for event in Teller().running()]
+    found = audit_lines(HEADER, [*lines, write_closing(closing).encode()], "the log", is_open=True)
+    assert (found.verdict, found.is_open) == ("violated", False)
+
+
+@pytest.mark.parametrize("cut", range(1, 5))
+def test_the_lost_tail_of_a_source_is_counted(cut):
+    """An observation or an output changes nothing that the closing lists, and is missed all the same."""
+    t = Teller()
+    events = t.running()
+    tail = [t.slots(events[5].event_id, 1, 8, 5), *(t.emit(2, 1 + n) for n in range(3))]
+    closing = closing_of([*events, *tail])
+    assert audited([*events, *tail], closing).verdict == "holds"
+    found = audited([*events, *tail][:-cut], closing)
+    assert (found.verdict, set(found.codes)) == ("violated", {"EVENT_LOST"})
+    assert found.summary.lost == cut
+
+
+def test_a_source_that_is_not_listed_leaves_the_answer_unknown():
+    """How many events it told is not known, so that some may be missing."""
+    found = audited(Teller().running(), Closing(is_all=True, sources=(), handles=(RUNNING,)))
+    assert (found.verdict, set(found.codes)) == ("unknown", {"SOURCE_UNLISTED"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"completeness": "foo"}, "completeness"),
+        ({"cache_abi_sha256": "0"}, "cache_abi_sha256"),
+        ({"metric_families": (attrs.evolve(family("x"), kind="foo"),)}, "metric_families/0/kind"),
+        ({"metric_families": (family(""),)}, "metric_families/0/name"),
+        (
+            {"metric_families": (attrs.evolve(family("x"), outcomes=("foo",)),)},
+            "metric_families/0/outcomes/0",
+        ),
+        ({"conversion": attrs.evolve(HEADER.conversion, token_bytes=0)}, "conversion/token_bytes"),
+    ],
+)
+def test_a_field_of_the_header_that_cannot_be_is_told_as_that(changes, field):
+    """It is violated, whatever else the value might be taken for."""
+    events = Teller().running()
+    found = audited(events, closing_of(events), attrs.evolve(HEADER, **changes))
+    assert found.verdict == "violated"
+    assert found.findings[0].field == field

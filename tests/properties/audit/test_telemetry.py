@@ -29,9 +29,9 @@ def lines_of(*faults: str, layout: str = "dynamic", **options: int) -> list[byte
     return stream.getvalue().encode().splitlines()
 
 
-def audit(lines: list[bytes]) -> Audited:
+def audit(lines: list[bytes], *, is_open: bool = False) -> Audited:
     """The audit of a log."""
-    return audit_lines(read_header(lines[0], "log"), lines[1:], "log")
+    return audit_lines(read_header(lines[0], "log"), lines[1:], "log", is_open=is_open)
 
 
 @pytest.mark.parametrize("layout", LAYOUT_KINDS)
@@ -95,8 +95,8 @@ def test_success_told_too_early_and_success_lost_are_told_apart() -> None:
         ("lose-tail", "RELEASED at snapshot 7", "DECODE_READY at snapshot 1"),
     ):
         lines = lines_of(fault)
-        assert audit(lines[:-1]).verdict == "holds"
-        told = audit(lines).findings[0]
+        assert audit(lines[:-1], is_open=True).verdict == "holds"
+        told = next(each for each in audit(lines).findings if each.field == "handles")
         assert cache in told.expected
         assert log in told.found
 
@@ -108,6 +108,10 @@ def test_a_log_that_comes_to_other_rows_than_the_cache_differs() -> None:
     closing = json.loads(lines[-1])
     (end,) = closing["closing"]["handles"]
     end.update(phase="DECODE_READY", snapshot=1, end_generation=0, committed_tokens=99)
+    told = [json.loads(line)["source_instance"] for line in lines[1 : published + 1]]
+    closing["closing"]["sources"] = [
+        {"source_instance": name, "next_sequence": told.count(name)} for name in sorted(set(told))
+    ]
     found = audit([*lines[: published + 1], json.dumps(closing).encode()])
     assert found.codes == {"STATE_DIFFERS": 1}
 
