@@ -14,6 +14,7 @@ from torch import Tensor
 from kvspec.models.decode.config import DecoderConfig, concrete_device
 from kvspec.models.decode.errors import BadConfigError, NoSuchLayerError, UnevenRowsError
 from kvspec.models.decode.hooks import Part
+from kvspec.spec.formulas import token_bytes
 
 Cell = tuple[int, Part]
 """One layer's K or V."""
@@ -70,8 +71,9 @@ class CacheShape:
 
     @property
     def bytes_per_token(self) -> int:
-        """Bytes of K and V over all layers for one token of one sequence: 2 L H_kv d_h b."""
-        return 2 * self.layers * self.kv_heads * self.head_dim * self.dtype.itemsize
+        """Bytes of K and V over all layers for one token of one sequence."""
+        width = self.dtype.itemsize
+        return token_bytes(self.layers, self.kv_heads, self.head_dim, width, width)
 
     def cells(self) -> Iterator[Cell]:
         """Every part of every layer, in the order in which a call produces them."""

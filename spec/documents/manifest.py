@@ -17,8 +17,10 @@ from kvspec.spec.documents.contracts import Binding, DocumentKind, Finding, diff
 from kvspec.spec.documents.manifest_derived import bound, ledger, visible_interval
 from kvspec.spec.documents.manifest_record import Manifest
 from kvspec.spec.formulas import logical_tokens
+from kvspec.spec.handles import Phase
+from kvspec.spec.language import type_of
 
-PHASES: Final = ("DECODE_READY", "FINISHED", "CANCELLED", "RELEASED")
+PHASES: Final = tuple(phase for phase in type_of(Phase).members if phase != "VACANT")
 MANIFEST: Final = DocumentKind(
     "manifest", Manifest, "What a request is, what made its cache rows, and where it stands."
 )
