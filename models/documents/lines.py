@@ -95,7 +95,8 @@ def read_closing(raw: bytes, where: str, line: int) -> Closing:
     try:
         return msgspec.json.decode(raw, type=ClosingLine).closing
     except msgspec.DecodeError as error:
-        raise _line_error(error, raw, line, where, "the closing of a log") from error
+        advice = "mend the line; without `sources` it is of an older version: record the log anew"
+        raise _line_error(error, raw, line, where, "the closing of a log", advice) from error
 
 
 def read_header(raw: bytes, where: str, line: int = 1) -> LogHeader:
@@ -137,7 +138,12 @@ def write_event(event: Event) -> str:
 
 
 def _line_error(
-    error: msgspec.DecodeError, raw: bytes, line: int, where: str, wanted: str
+    error: msgspec.DecodeError,
+    raw: bytes,
+    line: int,
+    where: str,
+    wanted: str,
+    advice: str = "mend the line",
 ) -> DocumentError:
     told = str(error).split(" - at `$")[0]
     hit = _PLACE.search(str(error))
@@ -155,7 +161,7 @@ def _line_error(
     elif is_form and "unknown field" in told:
         code = "UNKNOWN_FIELD"
     place = f"{where}, line {line}, column {column}"
-    return DocumentError(code, place, told, f"{wanted} as one JSON object", "mend the line")
+    return DocumentError(code, place, told, f"{wanted} as one JSON object", advice)
 
 
 def _column(raw: bytes, name: str) -> int:

@@ -10,7 +10,8 @@ the log. Events that come early and observations without a cause wait, so many o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Final
 
 import attrs
 
@@ -22,8 +23,10 @@ from kvspec.properties.audit.observe import allocator_problem, cause_problem, ob
 from kvspec.properties.audit.replay import UNJUDGED, Replay
 from kvspec.properties.audit.rules import ALWAYS_VIOLATED, NEVER_VIOLATED
 from kvspec.spec.documents.event import TYPES, Event
-from kvspec.spec.documents.log import HandleEnd, LogHeader
+from kvspec.spec.documents.log import Conversion, HandleEnd, LogHeader
+from kvspec.spec.documents.log_header import conversion
 
+UNKNOWN_TYPE: Final = Problem("EVENT_TYPE", "event_type", "one of " + ", ".join(TYPES), "")
 Handler = Callable[[Event], Problem | None]
 
 
@@ -63,6 +66,13 @@ class Summary:
     findings: tuple[Finding, ...]
 
 
+def _model(header: LogHeader) -> Conversion:
+    """How planes are compared: not at all by a model that is broken, which is told of the header."""
+    if any(conversion(header)):
+        return attrs.evolve(header.conversion, used_slots="unrelated", resident_bytes="unrelated")
+    return header.conversion
+
+
 class Acceptor:
     """Takes the events of one log. closed: if given, gets the end of each released generation.
 
@@ -92,6 +102,7 @@ class Acceptor:
         self.codes: Counter[str] = Counter()
         self.verdicts: set[str] = set()
         self.findings: list[Finding] = []
+        self.model = _model(header)
         self.is_sampled = header.completeness != "complete"
         self._kinds: dict[str, tuple[Form, Handler | None]] = {
             name: (form, getattr(self.replay, name, None)) for name, form in FORMS.items()
@@ -165,19 +176,12 @@ class Acceptor:
         """Look at an event whose turn it is."""
         kind = self._kinds.get(event.event_type)
         if kind is None:
-            self._tell(
-                line,
-                event,
-                Problem("EVENT_TYPE", "event_type", "one of " + ", ".join(TYPES), event.event_type),
-            )
-            self._disbelieve(event)
+            self._disbelieve(line, event, [UNKNOWN_TYPE._replace(found=event.event_type)])
             return
         form, handler = kind
         self.types[event.event_type] += 1
         if not form.is_kept(event):
-            for problem in form.problems(event):
-                self._tell(line, event, problem)
-            self._disbelieve(event)
+            self._disbelieve(line, event, form.problems(event))
             return
         if event.source_component != source.component:
             told = source.component, event.source_component
@@ -201,11 +205,12 @@ class Acceptor:
         if event.caused_by_event_id is not None:
             self._check_cause(line, event)
         if found is not None:
-            self._tell(line, event, found)
-            self._disbelieve(event)
+            self._disbelieve(line, event, [found])
 
-    def _disbelieve(self, event: Event) -> None:
+    def _disbelieve(self, line: int, event: Event, problems: Iterable[Problem]) -> None:
         """What an event tells is false: its handle is followed no longer, and nothing is held against it."""
+        for problem in problems:
+            self._tell(line, event, problem)
         self.unproven.put(event.event_id, entry=True)
         self.replay.lose(event)
 
@@ -235,7 +240,7 @@ class Acceptor:
             problem = allocator_problem(event)
         else:
             cause = self._check_cause(line, event)
-            problem = observation_problem(event, cause, self.header.conversion) if cause else None
+            problem = observation_problem(event, cause, self.model) if cause else None
         if problem is not None:
             self._tell(line, event, problem)
 

@@ -21,7 +21,8 @@ def cause_problem(event: Event, cause: Event | None, *, forgot: bool) -> Problem
     generation = event.handle_generation
     if event.request_id != cause.request_id or generation != cause.handle_generation:
         expected = f"{event.request_id}, generation {generation}"
-        found = f"{cause.request_id}, generation {cause.handle_generation}"
+        at = f"{cause.event_type} {cause.event_id}"
+        found = f"{cause.request_id}, generation {cause.handle_generation}, in {at}"
         return Problem("CAUSE_TARGET", field, expected, found)
     if "operation_id" in kind.carries and kind.name != "append_start":
         if event.operation_id != cause.operation_id:

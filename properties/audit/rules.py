@@ -77,7 +77,7 @@ _RULES: Final = (
     ),
     (
         "BEYOND_BOUNDS",
-        "generations, snapshots and lengths stay below 2^53",
+        "generations, snapshots and lengths are at most 2^53",
         "the history of this request is not judged from here on",
     ),
     ("CAUSE_MISSING", "an observation names the event that it follows", _CAUSE),

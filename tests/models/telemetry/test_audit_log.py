@@ -124,6 +124,7 @@ def test_a_closing_without_its_sources_is_refused() -> None:
     with pytest.raises(DocumentError, match="sources") as raised:
         list(read_events([*lines[1:-1], older], "log"))
     assert "line 3" in str(raised.value)
+    assert "older version" in str(raised.value)
 
 
 @pytest.mark.parametrize(

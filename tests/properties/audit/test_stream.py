@@ -179,3 +179,14 @@ def test_a_field_of_the_header_that_cannot_be_is_told_as_that(changes, field):
     found = audited(events, closing_of(events), attrs.evolve(HEADER, **changes))
     assert found.verdict == "violated"
     assert found.findings[0].field == field
+
+
+@pytest.mark.parametrize("changes", [{"token_bytes": 0}, {"used_slots": "some"}])
+def test_nothing_is_compared_by_a_model_that_is_broken(changes):
+    """One finding of the header, and none of the observations that would be held against it."""
+    t = Teller()
+    events = t.running()
+    events += [t.slots(events[5].event_id, 1, 8, 5), t.bytes(events[5].event_id, 5 * 64)]
+    header = attrs.evolve(HEADER, conversion=attrs.evolve(HEADER.conversion, **changes))
+    found = audited(events, closing_of(events), header)
+    assert (found.verdict, found.codes) == ("violated", {"CONVERSION": 1})
