@@ -128,9 +128,19 @@ class Acceptor:
         else:
             self._out_of_turn(line, event, source)
         if self.waiting:
-            for at, observation in self.waiting.pop(name, ()):
-                self.parked -= 1
-                self._observe(at, observation)
+            self._settle(name)
+
+    def _settle(self, name: str) -> None:
+        """Look at observations that have waited for the event of this id."""
+        for at, observation in self.waiting.pop(name, ()):
+            self.parked -= 1
+            self._observe(at, observation)
+
+    def _go_on(self, source: Source) -> None:
+        """Look at early events whose turn has come."""
+        for at, early in source.ready():
+            self._apply(at, early, source)
+            self._settle(early.event_id)
 
     def _again(self, line: int, event: Event, known: Event) -> None:
         if event == known:
@@ -158,8 +168,7 @@ class Acceptor:
         problem = source.arrive(line, event)
         if problem is not None:
             self._tell(line, event, problem)
-        for at, early in source.ready():
-            self._apply(at, early, source)
+        self._go_on(source)
         if len(source.held) > self.limits.reorder:
             self._give_up(source)
 
@@ -169,8 +178,7 @@ class Acceptor:
         if source.component == "cache":
             self.replay.losses += source.lost - before
         self._tell(line, event, problem)
-        for at, early in source.ready():
-            self._apply(at, early, source)
+        self._go_on(source)
 
     def _apply(self, line: int, event: Event, source: Source) -> None:
         """Look at an event whose turn it is."""
@@ -231,7 +239,9 @@ class Acceptor:
                 line, event, Problem("CAUSE_MISSING", "caused_by_event_id", expected, "null")
             )
             return
-        if self.ids.get(name) is None and self.parked < self.limits.waiting:
+        cause = self.ids.get(name)
+        is_early = cause is None or cause.local_sequence in self.sources[cause.source_instance].held
+        if is_early and self.parked < self.limits.waiting:
             self.waiting.setdefault(name, []).append((line, event))
             self.parked += 1
             return

@@ -267,3 +267,15 @@ def test_an_event_of_no_type_leaves_its_handle_unjudged():
     events = Teller().whole()
     events[2] = attrs.evolve(events[2], event_type="publish")
     assert codes(*events) == ["EVENT_TYPE"]
+
+
+def test_an_observation_waits_until_its_cause_was_judged():
+    """An event that came before its turn is not judged yet, and may be found false."""
+    t = Teller()
+    life = t.running()
+    seen = observed(t, life[5], 5)
+    events = [*life[:4], life[5], *seen, life[4]]
+    assert codes(*events) == ["REORDERED"]
+    false = attrs.evolve(life[5], committed_tokens=6)
+    assert codes(*life[:4], false, *seen, life[4]) == ["COMMITTED_TOKENS", "REORDERED"]
+    assert codes(*life[:4], false, *seen) == ["SEQUENCE_GAP", "UNKNOWN_OPERATION"]
