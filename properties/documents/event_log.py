@@ -11,14 +11,23 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Final
 
+import attrs
+
 from kvspec.properties.audit import RULES, Acceptor
 from kvspec.properties.audit.findings import Finding as Told
 from kvspec.properties.audit.rules import NEVER_VIOLATED, OWN
 from kvspec.properties.documents.event_results import results
-from kvspec.spec.documents.cache_abi import add_abi_contracts, coefficient
+from kvspec.spec.documents.cache_abi import add_abi_contracts, coefficient, is_lawful
 from kvspec.spec.documents.canonical import digest
-from kvspec.spec.documents.contracts import DocumentKind, Finding, differs, requires
-from kvspec.spec.documents.event import OUTCOMES
+from kvspec.spec.documents.contracts import (
+    Binding,
+    DocumentKind,
+    Finding,
+    differs,
+    named,
+    requires,
+)
+from kvspec.spec.documents.event import OPTIONAL, OUTCOMES
 from kvspec.spec.documents.log import (
     BOUNDED_LABELS,
     COMPLETENESS,
@@ -51,14 +60,14 @@ def source_missing(log: EventLog) -> Iterator[Finding]:
     yield from requires(source is not None, "/header/source", "a pinned release", source)
 
 
-@event_log.contract("CACHE_ABI", "the digest in the header is that of the cache ABI")
+@event_log.contract("CACHE_ABI", "the digest in the header is that of the cache ABI", derived=True)
 def cache_abi(log: EventLog) -> Iterator[Finding]:
     """The digest is the manifest's own, of the same parts."""
     found = log.header.cache_abi_sha256
     yield from differs("/header/cache_abi_sha256", digest(log.cache_abi), found)
 
 
-@event_log.contract("TOKEN_BYTES", "the bytes of a token follow from the cache ABI")
+@event_log.contract("TOKEN_BYTES", "the bytes of a token follow from the cache ABI", derived=True)
 def token_bytes(log: EventLog) -> Iterator[Finding]:
     """They convert committed tokens into payload."""
     found = log.header.conversion.token_bytes
@@ -80,7 +89,8 @@ def metric_family(log: EventLog) -> Iterator[Finding]:
     """Those of outcomes have the label outcome and all its values, those of attempts have neither."""
     families = log.header.metric_families
     names = [family.name for family in families]
-    yield from differs("/header/metric_families", sorted(set(names)) or ["some"], names)
+    wanted = sorted(set(names)) or ("some subject",)
+    yield from named("/header/metric_families", wanted, names)
     for n, family in enumerate(families):
         path = f"/header/metric_families/{n}"
         yield from differs(f"{path}/kind", METRIC_KINDS[0], family.kind)
@@ -156,6 +166,27 @@ def history(log: EventLog) -> Iterator[Finding]:
             yield Finding(path, expected, told.found)
 
 
+def completed(log: EventLog) -> EventLog:
+    """The log with the results that replaying it gives."""
+    return attrs.evolve(log, expected=results(log, _replayed(log)[1]))
+
+
+def prepared(log: EventLog) -> EventLog:
+    """The log with the digest and the bytes of a token that follow from its cache ABI, if it is one."""
+    each = coefficient(log.cache_abi) if is_lawful(log.cache_abi) else 1
+    conversion = attrs.evolve(log.header.conversion, token_bytes=each)
+    header = attrs.evolve(log.header, cache_abi_sha256=digest(log.cache_abi), conversion=conversion)
+    return attrs.evolve(log, header=header)
+
+
+event_log.binding = Binding(
+    ("/header/cache_abi_sha256", "/header/conversion/token_bytes", "/expected"),
+    completed,
+    prepared,
+    nullable=tuple(f"/events/*/{name}" for name in OPTIONAL),
+)
+
+
 def _result(name: str) -> Callable[[EventLog], Iterator[Finding]]:
     def check(log: EventLog) -> Iterator[Finding]:
         found = getattr(log.expected, name)
@@ -175,7 +206,7 @@ for _name, _meaning in {
     "allocator": "the allocator is seen as expected",
     "residency": "payload is seen resident as expected",
 }.items():
-    event_log.contract(f"EXPECTED_{_name.upper()}", _meaning)(_result(_name))
+    event_log.contract(f"EXPECTED_{_name.upper()}", _meaning, derived=True)(_result(_name))
 
 event_log.frees("/header/producer_revision", "any revision may have told these events")
 event_log.frees(

@@ -183,6 +183,11 @@ ABI_CONTRACTS: Final[dict[str, tuple[str, AbiCheck]]] = {
 """The contracts of a cache ABI by code, each with its meaning."""
 
 
+def is_lawful(abi: CacheAbi) -> bool:
+    """Whether an ABI keeps all its contracts."""
+    return not any(True for _, check in ABI_CONTRACTS.values() for _ in check(abi, ""))
+
+
 def add_abi_contracts(
     kind: DocumentKind,
     at: str = "/cache_abi",

@@ -17,7 +17,12 @@ from kvspec.models.documents import READING, removed, replaced
 from kvspec.properties.documents import find_kind
 from kvspec.properties.documents.binding import bindable
 
-COMMANDS = {"manifest": "manifest", "byte-trajectory": "ledger", "service": "service"}
+COMMANDS = {
+    "manifest": "manifest",
+    "byte-trajectory": "ledger",
+    "service": "service",
+    "event-log": "check",
+}
 each_kind = pytest.mark.parametrize("kind", COMMANDS)
 
 
@@ -40,7 +45,7 @@ def inputs_of(kind, data):
     for path in binding.nullable:
         above, _, name = path.strip("/").split("/")
         for item in data[above]:
-            if item[name] is None or (name, item["operation"]) == ("token", "publish_decode"):
+            if item[name] is None or (name, item.get("operation")) == ("token", "publish_decode"):
                 del item[name]
     return data
 
@@ -150,7 +155,11 @@ def test_wrong_usage(kvspec, words, told):
 @each_kind
 def test_ci_files(kvspec, put, tmp_path, kind):
     """The commands that end with 1 write JUnit and SARIF files, bound or not."""
-    field = {"manifest": "/ledger/token_bytes"}.get(kind, "/token_bytes")
+    fields = {
+        "manifest": "/ledger/token_bytes",
+        "event-log": "/header/conversion/token_bytes",
+    }
+    field = fields.get(kind, "/token_bytes")
     file = put(replaced(load_document(kind), field, 1))
     junit, sarif = tmp_path / "j.xml", tmp_path / "s.json"
     words = ("--junit", str(junit), "--sarif", str(sarif))
