@@ -104,7 +104,9 @@ def _undigested(snapshots: tuple[Snapshot, ...]) -> list[dict[str, Any]]:
     return [attrs.asdict(one, filter=lambda field, _: field.name != "sha256") for one in snapshots]
 
 
-@lifecycle.contract("STORED", "the snapshots that are stored are those of the specification")
+@lifecycle.contract(
+    "STORED", "the snapshots that are stored are those of the specification", derived=True
+)
 def stored_snapshots_are_those_of_the_specification(t: LifecycleTrace) -> Iterator[Finding]:
     """The snapshots that are stored are those of the specification."""
     for n, (each, step) in enumerate(zip(t.operations, steps(t), strict=True)):
@@ -135,10 +137,12 @@ def _result_is(field: str) -> Callable[[LifecycleTrace], Iterator[Finding]]:
 
 
 for _code, (_field, _meaning) in RESULTS.items():
-    lifecycle.contract(_code, _meaning)(_result_is(_field))
+    lifecycle.contract(_code, _meaning, derived=True)(_result_is(_field))
 
 
-@lifecycle.contract("SNAPSHOT_DIGEST", "the digest of a snapshot is that of its other fields")
+@lifecycle.contract(
+    "SNAPSHOT_DIGEST", "the digest of a snapshot is that of its other fields", derived=True
+)
 def digests_are_those_of_the_snapshots(t: LifecycleTrace) -> Iterator[Finding]:
     """The digest of a snapshot is that of its other fields."""
     for n, each in enumerate(t.operations):
@@ -160,7 +164,9 @@ def fingerprint_of(t: LifecycleTrace, each: Operation, call: Call) -> str | None
 
 
 @lifecycle.contract(
-    "FINGERPRINT", "a fingerprint is that of transaction, key, request, base, ABI and interval"
+    "FINGERPRINT",
+    "a fingerprint is that of transaction, key, request, base, ABI and interval",
+    derived=True,
 )
 def fingerprints_are_those_of_the_calls(t: LifecycleTrace) -> Iterator[Finding]:
     """A fingerprint is that of transaction, key, request, base, ABI and interval."""
@@ -185,7 +191,9 @@ def staged_rows_are_the_interval(t: LifecycleTrace) -> Iterator[Finding]:
                 yield from differs(path, expected, call.numbers(part))
 
 
-@lifecycle.contract("NUMBER", "operations are numbered from 1 to their total, without a gap")
+@lifecycle.contract(
+    "NUMBER", "operations are numbered from 1 to their total, without a gap", derived=True
+)
 def operations_are_numbered(t: LifecycleTrace) -> Iterator[Finding]:
     """Operations are numbered from 1 to their total, without a gap."""
     for n, each in enumerate(t.operations):

@@ -358,7 +358,7 @@ def layers_are_staged_once(t: LifecycleTrace) -> Iterator[Finding]:
 
 
 @lifecycle.contract(
-    "EQUAL_LENGTHS", "in a stored snapshot every layer has equally many K and V rows"
+    "EQUAL_LENGTHS", "in a stored snapshot every layer has equally many K and V rows", derived=True
 )
 def layers_have_equal_lengths(t: LifecycleTrace) -> Iterator[Finding]:
     """In a stored snapshot every layer has equally many K and V rows, those committed unless released."""
@@ -373,7 +373,9 @@ def layers_have_equal_lengths(t: LifecycleTrace) -> Iterator[Finding]:
 
 
 @lifecycle.contract(
-    "SPLIT_ROW", "a batch row carries the cache, tokens and sampler state of one request"
+    "SPLIT_ROW",
+    "a batch row carries the cache, tokens and sampler state of one request",
+    derived=True,
 )
 def rows_are_not_split(t: LifecycleTrace) -> Iterator[Finding]:
     """A batch row carries the cache, tokens and sampler state of one request."""
