@@ -110,7 +110,7 @@ def convert(kind: DocumentKind, data: Any, where: str) -> Any:
             where,
             repr(data.get("document")),
             repr(kind.name),
-            "name a document of this kind",
+            "name a document of this kind; `kvspec check` takes any",
             "/document",
         )
     if data.get("version") != kind.version or isinstance(data.get("version"), bool):

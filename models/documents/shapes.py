@@ -35,7 +35,10 @@ class Misfit:
 def fields_of(hint: Any) -> dict[str, Any]:
     """The fields of a class of a document, each with its type; nothing for any other type."""
     one = _object_of(hint)
-    return {} if one is None else typing.get_type_hints(one, include_extras=True)
+    if one is None:
+        return {}
+    hints = typing.get_type_hints(one, include_extras=True)
+    return {field.name: hints[field.name] for field in attrs.fields(one)}
 
 
 def describe(hint: Any) -> str:

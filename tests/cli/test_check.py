@@ -8,8 +8,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from kvspec.counterexamples.negative_cases import DOCUMENTS, kinds_with_cases, load_document
-from kvspec.models.documents import READING, at, replaced
-from kvspec.properties.documents import codes, kinds
+from kvspec.models.documents import READING, at, line_of, replaced
+from kvspec.models.documents.shapes import misfit
+from kvspec.properties.documents import codes, find_kind, kinds
 
 MANIFEST = str(DOCUMENTS / "manifest.json")
 
@@ -281,3 +282,29 @@ def test_what_belongs_to_another_command(kvspec, stdin, tmp_path):
             assert f"`kvspec audit {log}`" in " ".join(ran.err.split())
     ran = kvspec("replay", MANIFEST)
     assert (ran.code, f"`kvspec check {MANIFEST}`" in " ".join(ran.err.split())) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        ("/metrics/0/tpot", 9, 'an exact ratio as text, such as "28/3" or "9", or null'),
+        ("/records/3/operation", "decode", "one of arrive, begin_prefill, publish_prefill, emit,"),
+        ("/metrics", [], "an object for each of A, B, in this order"),
+        ("/limits/ttft", "soon", "a whole number"),
+    ],
+)
+def test_what_is_allowed_is_told_with_the_line(kvspec, tmp_path, path, value, told):
+    """An error says which values could stand at its place, and on which line that is."""
+    file = tmp_path / "service.json"
+    text = json.dumps(replaced(load_document("service"), path, value), indent=2)
+    file.write_text(text, encoding="utf-8")
+    ran = kvspec("check", str(file))
+    said = " ".join((ran.out + ran.err).split())
+    assert told in said
+    assert f"{path} (line {line_of(text, path)})" in said
+
+
+@pytest.mark.parametrize("kind", kinds_with_cases())
+def test_a_valid_document_has_no_misfit(kind):
+    """What tells where a document does not fit finds nothing in one that does."""
+    assert misfit(find_kind(kind).document, load_document(kind)) is None

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 BIND = {"manifest": "manifest", "byte-trajectory": "ledger", "service": "service"}
 """The command that makes a document of a kind anew, where it has one beside `kvspec check`."""
 
+_OF_FIELDS = ("MISSING_FIELD", "WRONG_TYPE", "UNKNOWN_FIELD")
+
 SHOWN = 8
 """Places of one broken contract that are told to a reader; a program gets all."""
 
@@ -98,14 +100,13 @@ def _read(file: str, checked: Callable[[str, str], Checked]) -> Given:
     try:
         return Given(where, None if file == "-" else file, text, checked(text, where))
     except DocumentError as error:
-        if error.code == "MISSING_FIELD" and checked is not _bind and _can_bind(text):
-            do = f"`{_bind_command(text, file)}` prints the document with what follows filled in"
-            told = f"{where} leaves out what follows from the rest"
+        told = f"{where} is no document that can be checked: {error.code}"
+        if error.code in _OF_FIELDS and checked is not _bind and _can_bind(text):
+            do = f"`{_bind_command(text, file)}` prints the document with what follows made anew"
             raise UsageError(told, error.found, error.expected, error.where, do) from error
         do = other_command(text, file) or ""
         if not do or do.startswith("`kvspec check"):
             raise
-        told = f"{where} is no document that can be checked: {error.code}"
         expected = "one JSON document, whose field `document` names its kind"
         raise UsageError(told, error.found, expected, error.where, do) from error
 
