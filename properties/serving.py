@@ -1,6 +1,6 @@
 """What is claimed of outputs, drafts and service phases.
 
-The invariants of the core are given: they hold in the serving system too, since its steps are steps of the core
+The invariants of the core are given: they hold in the serving system too, as its steps are steps of the core
 but for `verify`, of which they are proved. Step claims of the core are about its own steps: `verify` is none,
 and changes the interval of an append.
 """

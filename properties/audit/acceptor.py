@@ -222,9 +222,10 @@ class Acceptor:
         self.unproven.put(event.event_id, entry=True)
         self.replay.lose(event)
 
-    def _check_cause(self, line: int, event: Event) -> Event | None:
+    def _check_cause(self, line: int, event: Event, *, full: bool = False) -> Event | None:
+        """The cause of an observation; full: there was no room to wait for it."""
         cause = self.ids.get(str(event.caused_by_event_id))
-        problem = cause_problem(event, cause, forgot=self.ids.forgot)
+        problem = cause_problem(event, cause, forgot=self.ids.forgot or full)
         if problem is not None:
             self._tell(line, event, problem)
             return None
@@ -249,7 +250,7 @@ class Acceptor:
             self.unjudged += 1
             problem = allocator_problem(event)
         else:
-            cause = self._check_cause(line, event)
+            cause = self._check_cause(line, event, full=is_early)
             problem = observation_problem(event, cause, self.model) if cause else None
         if problem is not None:
             self._tell(line, event, problem)

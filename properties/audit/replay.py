@@ -14,7 +14,7 @@ from kvspec.properties.audit.findings import Problem
 from kvspec.properties.audit.followed import Gone, Live
 from kvspec.properties.audit.memory import Outputs, Recent
 from kvspec.properties.audit.refusals import Attempt, publication, refused, told
-from kvspec.properties.audit.window import EMITS, TXNS, window
+from kvspec.properties.audit.window import EMITS, LOGITS, TXNS, window
 from kvspec.spec.documents.event import Event
 from kvspec.spec.documents.log import HandleEnd
 
@@ -188,7 +188,12 @@ class Replay:
         expected = found.outputs.emit(-1 if index is None else index)
         if expected is not None:
             return Problem("OUTPUT_INDEX", "output_index", expected, index)
-        return self._base(event, self.window.snapshot_of(cells, 0))
+        problem = self._base(event, self.window.snapshot_of(cells, 0))
+        rows = cells[self.window.rows]
+        if problem is None and rows <= (index or 0):
+            expected = f"below {rows}: a prompt and every output before it have their rows"
+            return Problem(LOGITS.code.name, "output_index", expected, index)
+        return problem
 
     def fork(self, event: Event) -> Problem | None:
         """A child handle begins with a prefix of the rows; the parent stays as it is."""

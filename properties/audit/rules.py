@@ -10,6 +10,7 @@ from typing import Final
 import attrs
 
 from kvspec.spec.core import system
+from kvspec.spec.frontier import emit
 
 
 @attrs.frozen
@@ -134,10 +135,10 @@ _RULES: Final = (
 
 GUARDS: Final = {
     guard.code.name: guard.code.meaning
-    for action in system.actions.values()
+    for action in (*system.actions.values(), emit)
     for guard in action.guards
 }
-"""The codes with which the core system refuses, with their meanings."""
+"""The codes with which the core system refuses, and an output, with their meanings."""
 
 RULES: Final = {
     **{code: Rule(code, meaning, _STATE) for code, meaning in GUARDS.items()},

@@ -37,6 +37,9 @@ WINDOW: Final = make_instance(
     generations=LARGEST,
 )
 
+LOGITS: Final = emit.guard("NO_LOGITS")
+"""The guard of an output that asks for rows: at least those of the outputs before, and of a prompt."""
+
 EMITS: Final = emit.guard("HANDLE_TERMINAL")
 """The guard of the frontier's `emit` that asks for nothing beyond the core; the others need a prompt."""
 

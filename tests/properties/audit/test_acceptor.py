@@ -111,7 +111,7 @@ def test_an_observation_may_come_before_its_cause():
     assert codes(early, *life) == []
     wrong = attrs.evolve(early, used_slots=5)
     assert codes(wrong, *life) == ["USED_SLOTS"]
-    assert codes(early, *life, waiting=0) == ["CAUSE_UNKNOWN"]
+    assert codes(early, *life, waiting=0) == ["BEYOND_WINDOW"], "a limit, and no violation"
 
 
 def test_an_unrelated_plane_is_not_compared():
@@ -279,3 +279,23 @@ def test_an_observation_waits_until_its_cause_was_judged():
     false = attrs.evolve(life[5], committed_tokens=6)
     assert codes(*life[:4], false, *seen, life[4]) == ["COMMITTED_TOKENS", "REORDERED"]
     assert codes(*life[:4], false, *seen) == ["SEQUENCE_GAP", "UNKNOWN_OPERATION"]
+
+
+def test_an_output_has_the_rows_of_a_prompt_and_of_the_outputs_before():
+    """However long the prompt is, n outputs need n rows before the next one (A10)."""
+    t = Teller()
+    one_row = [t.allocate(), t.start("p", 0, 0, 1), t.publish("p", 0, 1)]
+    first = t.emit(1, 0)
+    assert codes(*one_row, first) == []
+    assert codes(*one_row, first, t.emit(1, 1)) == ["NO_LOGITS"]
+    t = Teller()
+    child = [*t.running(), t.fork(2, "c", 0), t.emit(0, 0, "c", handle_generation=0)]
+    assert codes(*child) == ["NO_LOGITS"]
+
+
+def test_an_append_is_published_under_the_generation_that_it_began_in():
+    """A publication that names another generation is told, whatever the handle has now (A2, A9)."""
+    t = Teller()
+    assert codes(
+        t.allocate(), t.start("p", 0, 0, 4), t.publish("p", 0, 4, handle_generation=1)
+    ) == ["STALE_GENERATION"]

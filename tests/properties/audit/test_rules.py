@@ -122,6 +122,7 @@ CASES = {
     "CHILD_GENERATION": child_of_another_generation,
     "CHILD_SNAPSHOT": lambda t: [*t.running(), t.fork(2, "c", 5, child_snapshot=2)],
     "OUTPUT_INDEX": with_change(3, output_index=1),
+    "NO_LOGITS": lambda t: [t.allocate(), t.emit(0, 0)],
     "NO_CONFLICT": lambda t: [
         t.allocate(),
         t.start("p", 0, 0, 4),
@@ -154,6 +155,7 @@ CASES = {
 
 OUT_OF_REACH = {
     "CONTEXT_FULL": "the context of the window is as long as the bounds: more is BEYOND_BOUNDS",
+    "OUTPUT_STOPPED": "no event tells the last output",
     "NOT_PREPARED": "the staging and preparing that no event tells are always done",
     "NOT_PUBLISHED": "no event asks for a receipt again",
     "HANDLE_CONFLICT": "no event asks for a receipt again",
