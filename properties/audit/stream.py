@@ -7,6 +7,7 @@ from typing import Final
 
 import attrs
 
+from kvspec.models.documents import DocumentError
 from kvspec.models.documents.lines import read_events
 from kvspec.properties.audit.acceptor import Acceptor, Limits, Summary
 from kvspec.properties.audit.findings import Finding, order
@@ -56,6 +57,14 @@ class Audited:
         return sum(self.codes.values())
 
 
+class UnreadableLineError(DocumentError):
+    """A line of a log cannot be read. before: what the audit found in the lines before it."""
+
+    def __init__(self, error: DocumentError, before: Audited) -> None:
+        super().__init__(error.code, error.where, error.found, error.expected, error.advice)
+        self.before = before
+
+
 def rule(code: str) -> Rule:
     """What a rule asks, and what to do where it is broken."""
     from kvspec.properties.documents.event_log import event_log  # it needs the acceptor, as we do
@@ -87,10 +96,13 @@ def audit_lines(
     acceptor = Acceptor(header, limits or Limits())
     closing: list[Closing] = []
     number = first - 1
-    for number, event in read_events(lines, where, first, closing, is_open=is_open):
-        acceptor.feed(number, event)
-        if tick is not None and number % TICKS == 0:
-            tick(number)
+    try:
+        for number, event in read_events(lines, where, first, closing, is_open=is_open):
+            acceptor.feed(number, event)
+            if tick is not None and number % TICKS == 0:
+                tick(number)
+    except DocumentError as error:
+        raise UnreadableLineError(error, conclude(acceptor, where, None, number + 1)) from error
     found = conclude(acceptor, where, closing[0] if closing else None, number + 1)
     if found.closed:
         return found

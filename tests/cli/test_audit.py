@@ -292,3 +292,18 @@ def test_a_document_tells_places_of_a_document(kvspec, tmp_path):
     path.write_text(json.dumps(log), encoding="utf-8")
     found = kvspec("audit", str(path), "--json").json["findings"]
     assert any(f"as told in /events/{place}" in each["expected"] for each in found)
+
+
+def test_findings_before_an_unreadable_line_are_not_lost(kvspec, tmp_path) -> None:
+    """A log that is cut within a line ends with 2, and what was found before is told (F5, B7)."""
+    whole = tmp_path / "run.jsonl"
+    assert kvspec("record", str(whole)).code == 0
+    lines = whole.read_text().splitlines(keepends=True)
+    del lines[3]
+    cut = tmp_path / "cut.jsonl"
+    cut.write_text("".join(lines[:40]) + lines[40][:30])
+    ran = kvspec("audit", str(cut))
+    assert ran.code == 2
+    assert "SEQUENCE_GAP" in ran.err
+    assert "this is of the lines before the one that cannot be read" in ran.err
+    assert "NOT_JSON" in ran.err or "invalid" in ran.err

@@ -66,11 +66,22 @@ def audit(
         raise unknown("option", file, known, "kvspec audit", "see kvspec audit --help")
     check_outputs(output)
     limits = Limits(window=window, reorder=reorder, findings=max_findings)
+    from kvspec.properties.audit.stream import UnreadableLineError
+
     with _opened(file) as (stream, where, size), counting("audit") as progress:
         tick = None
         if progress is not None and size:
             tick = lambda line: progress(stream.tell(), size, f"line {line:,}")  # noqa: E731
-        found = run(stream, where, limits, tick, is_open=open_ended)
+        try:
+            found = run(stream, where, limits, tick, is_open=open_ended)
+        except UnreadableLineError as error:
+            if error.before.total:
+                before = answer(error.before, None if file == "-" else file).text
+                print(
+                    f"{told}\nthis is of the lines before the one that cannot be read",
+                    file=sys.stderr,
+                )
+            raise
     told = empty(where) if found is None else answer(found, None if file == "-" else file)
     return deliver(told, output)
 
