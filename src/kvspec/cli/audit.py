@@ -78,7 +78,7 @@ def audit(
             if error.before.total:
                 before = answer(error.before, None if file == "-" else file).text
                 print(
-                    f"{told}\nthis is of the lines before the one that cannot be read",
+                    f"{before}\nthis is of the lines before the one that cannot be read",
                     file=sys.stderr,
                 )
             raise
