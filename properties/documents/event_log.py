@@ -74,6 +74,13 @@ def token_bytes(log: EventLog) -> Iterator[Finding]:
     yield from differs("/header/conversion/token_bytes", coefficient(log.cache_abi), found)
 
 
+@event_log.contract("NO_EVENT", "the log tells at least one step of a cache")
+def no_event(log: EventLog) -> Iterator[Finding]:
+    """A log without events, or of observations alone, shows nothing."""
+    steps = [event for event in log.events if event.source_component == "cache"]
+    yield from requires(steps, "/events", "an event of the cache", f"{len(log.events)} others")
+
+
 @event_log.contract(
     "INCOMPLETE", "the log has every event: a sample proves nothing of what it lacks"
 )
