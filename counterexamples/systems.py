@@ -21,6 +21,9 @@ import attrs
 from kvspec.counterexamples.errors import UnknownNameError
 from kvspec.spec.language import DefinitionError, Instance, Properties, System
 
+SPECIFICATION = ("core", "serving", "numbering", "scheduling", "journal")
+"""The systems that are the specification: all that is said of them is checked, and every rule is broken."""
+
 _FOLDERS = ("kvspec.spec", "kvspec.spec.runtimes", "kvspec.spec.examples")
 
 

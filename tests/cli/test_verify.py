@@ -2,11 +2,11 @@
 
 import pytest
 
-from kvspec.cli.plan import SPECIFICATION
 from kvspec.cli.stages import Done, Stage
 from kvspec.cli.verdicts import HOLDS, UNKNOWN, VIOLATED, Answer
 from kvspec.cli.verify import answer
 from kvspec.counterexamples import find_system
+from kvspec.counterexamples.systems import SPECIFICATION
 
 
 def explored(instance: str, verdict: str = HOLDS, **more) -> Done:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvspec.cli.stages import Stage, Tell, unknown_answer
 from kvspec.cli.verdicts import Answer
+from kvspec.counterexamples.systems import SPECIFICATION
 
 if TYPE_CHECKING:
     from kvspec.cli.test import Drive
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 KINDS = ("prove", "explore", "mutants", "test", "replay", "formulas", "documents")
 ORDER = ("mutants", "prove", "test", "replay", "documents", "formulas", "explore")
 """The order in which stages begin."""
-SPECIFICATION = ("core", "serving", "numbering", "scheduling", "journal")
-"""The systems that are the specification: all that is said of them is checked, and every rule is broken."""
 LAYERED = "LAYERS"
 """The instance with two layers on which the torch cache is tested as well."""
 SAMPLED: dict[str, Any] = {"profile": "ci", "examples": 24, "walks": 100}

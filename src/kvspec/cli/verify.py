@@ -15,10 +15,11 @@ from cyclopts.validators import Number
 from kvspec.cli.errors import UsageError, unknown
 from kvspec.cli.lookup import system_named
 from kvspec.cli.output import CheckOutput, check_outputs, deliver
-from kvspec.cli.plan import KINDS, ORDER, SPECIFICATION, left_out, plan
+from kvspec.cli.plan import KINDS, ORDER, left_out, plan
 from kvspec.cli.progress import is_shown
 from kvspec.cli.stages import Done, Stage, Watch, run_stages
 from kvspec.cli.verdicts import HOLDS, UNKNOWN, VIOLATED, Answer, Check, worst
+from kvspec.counterexamples.systems import SPECIFICATION
 
 if TYPE_CHECKING:
     from kvspec.counterexamples.systems import KnownSystem

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from kvspec.counterexamples import find_system
+from kvspec.counterexamples.systems import SPECIFICATION, KnownSystem
 
 if TYPE_CHECKING:
     from kvspec.counterexamples import Trace
@@ -67,35 +68,68 @@ def _agrees(cell: str, pattern: str) -> bool:
 
 def _results() -> Iterator[_Cells]:
     """Check and place, then patterns of extent, time and verdict."""
+    for name in SPECIFICATION:
+        yield from _of_system(find_system(name))
+    yield from _of_library()
+    yield "formulas", "all values", _formulas(), _SECONDS, "holds"
+    kinds, cases = _cases()
+    extent = f"{cases} of {cases} one-field changes fail by their own code"
+    yield "documents", f"{kinds} kinds", extent, _SECONDS, "holds"
+
+
+def _of_system(subject: KnownSystem) -> Iterator[_Cells]:
+    """Mutants, proof and searches of a system."""
     from kvspec.properties.mutation import mutate
 
-    core = find_system("core")
-    total, killed = len(mutate(core.system).mutants), _killed()
+    given = subject.properties().given
+    elsewhere = {m.name for m in mutate(given.system).mutants} if given else set()
+    names = [m.name for m in mutate(subject.system).mutants if m.name not in elsewhere]
+    total, killed = len(names), _killed(subject.name)
     extent = f"{killed} of {total} killed, {total - killed} equivalent"
-    yield "mutants", "core", extent, _SECONDS, "holds"
-    obligations = sum(_obligations().values())
+    yield "mutants", subject.name, extent, _SECONDS, "holds"
+    obligations = sum(_obligations(subject.name).values())
     of = f"{obligations:,} of {obligations:,}" if obligations else r"([\d,]+) of \1"
-    yield "prove", "core, any sizes", f"{of} obligations", _SECONDS, "holds"
-    yield "replay", "the library", _replays(), _SECONDS, "holds"
-    quick = [one for one in core.instances.values() if not one.slow]
-    first = quick[0].expected
-    count = f"{first.transitions:,}" if first else r"[\d,]+"
-    layers = core.instances["LAYERS"].expected
-    part = rf"[\d,]+ of {layers.transitions:,}" if layers else r"[\d,]+ of [\d,]+"
-    where = "static_cache, core/LAYERS"
-    yield "test", where, f"{part} transitions taken", _SECONDS, "holds"
-    where = f"DecodeBackend, core/{quick[0].name}"
-    yield "test", where, f"{count} of {count} transitions taken", _SECONDS, "holds"
-    for one in quick:
+    yield "prove", f"{subject.name}, any sizes", f"{of} obligations", _SECONDS, "holds"
+    for one in subject.instances.values():
+        if one.slow:
+            continue
         extent = r"[\d,]+ states, [\d,]+ transitions"
         if one.expected:
             extent = f"{one.expected.states:,} states, {one.expected.transitions:,} transitions"
-        yield "explore", f"core/{one.name}", extent, _SECONDS, "holds"
+        yield "explore", f"{subject.name}/{one.name}", extent, _SECONDS, "holds"
+
+
+def _of_library() -> Iterator[_Cells]:
+    """Replays of the library and tests of the torch cache."""
+    core = find_system("core")
+    yield "replay", "the library", _replays(), _SECONDS, "holds"
+    tiny, layers = core.instances["TINY"].expected, core.instances["LAYERS"].expected
+    count = f"{tiny.transitions:,}" if tiny else r"[\d,]+"
+    part = rf"[\d,]+ of {layers.transitions:,}" if layers else r"[\d,]+ of [\d,]+"
+    where = "static_cache, core/LAYERS"
+    yield "test", where, f"{part} transitions taken", _SECONDS, "holds"
+    where = "DecodeBackend, core/TINY"
+    yield "test", where, f"{count} of {count} transitions taken", _SECONDS, "holds"
+
+
+def _formulas() -> str:
+    from kvspec.spec.formulas.identities import IDENTITIES
+
+    number = len(IDENTITIES.by_name)
+    return f"{number} of {number} identities"
+
+
+def _cases() -> tuple[int, int]:
+    """The kinds of document with stored cases, and how many cases they have."""
+    from kvspec.counterexamples.negative_cases import kinds_with_cases, load_set
+
+    kinds = kinds_with_cases()
+    return len(kinds), sum(len(load_set(kind).cases) for kind in kinds)
 
 
 def _claims() -> Iterator[_Cells]:
     """Name, then patterns of the other cells, for each claim about the core system."""
-    counts = _obligations()
+    counts = _obligations("core")
     for claim in find_system("core").properties().of_kind("invariant", "lemma", "step", "leads_to"):
         number = counts[claim.name]
         proved = f"{number} of {number}" if counts else r"(\d+) of \1"
@@ -112,23 +146,20 @@ def _claims() -> Iterator[_Cells]:
 
 
 @cache
-def _obligations() -> Counter[str]:
+def _obligations(name: str) -> Counter[str]:
     """How many obligations each claim has, those of the system under its name; empty without a solver."""
     if find_spec("z3") is None:
         return Counter()
+    from kvspec.cli.lookup import refinements_of
     from kvspec.models.symbolic.prove import Prover
-    from kvspec.properties import refinements
-    from kvspec.spec.language.refinement import Refinement
 
-    core = find_system("core")
-    kept = [r for r in vars(refinements).values() if isinstance(r, Refinement)]
-    kept = [r for r in kept if r.concrete is core.system]
-    properties = core.properties()
+    subject = find_system(name)
+    properties = subject.properties()
     counts: Counter[str] = Counter()
-    for each in Prover(core.system, properties, kept).obligations():
+    for each in Prover(subject.system, properties, refinements_of(subject)).obligations():
         claim = each.name.split(":")[1]
         is_claim = each.kind in ("initial", "inductive", "step") and claim in properties.by_name
-        counts[claim if is_claim else core.name] += 1
+        counts[claim if is_claim else name] += 1
     return counts
 
 
@@ -141,9 +172,9 @@ def _traces() -> list[Trace]:
     return [read_trace(path) for path in library()]
 
 
-def _killed() -> int:
-    """How many mutants of the core have their trace in the library."""
-    return sum(trace.system == "core" and trace.mutation is not None for trace in _traces())
+def _killed(system: str) -> int:
+    """How many mutants of a system have their trace in the library."""
+    return sum(trace.system == system and trace.mutation is not None for trace in _traces())
 
 
 def _replays() -> str:
