@@ -163,3 +163,16 @@ def test_wrong_usage(kvspec, words, told):
     ran = kvspec("ledger", *words)
     assert ran.code == 2
     assert told in ran.err
+
+
+def test_a_number_beyond_all_bounds_is_refused(kvspec) -> None:
+    """What could not even be printed is an error of usage, and shown in short (F5)."""
+    huge = "9" * 5000
+    sizes = ["--layers", "2", "--kv-heads", "2", "--head-width", "4"]
+    for ran in (
+        kvspec("ledger", *sizes, "--lengths", huge),
+        kvspec("formulas", "token_bytes", huge, "2", "2", "2", "2"),
+    ):
+        assert ran.code == 2
+        assert "at most 18 digits" in ran.err
+        assert len(ran.err) < 1_000

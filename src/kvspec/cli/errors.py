@@ -55,6 +55,15 @@ class UsageError(Exception):
         return "\n".join(lines)
 
 
+MOST_DIGITS = 18
+"""Digits of a number on the command line: products of several still can be printed."""
+
+
+def shortened(text: str) -> str:
+    """A text of the user's, cut where it is very long."""
+    return text if len(text) <= 60 else f"{text[:40]}... ({len(text):,} characters)"
+
+
 def unknown(kind: str, found: str, known: Iterable[str], where: str, do: str) -> UsageError:
     """A look-up that failed: it lists what exists, and the nearest name."""
     names = list(known)

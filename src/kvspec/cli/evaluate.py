@@ -6,7 +6,7 @@ import inspect
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from kvspec.cli.errors import UsageError, unknown
+from kvspec.cli.errors import MOST_DIGITS, UsageError, shortened, unknown
 from kvspec.cli.verdicts import HOLDS, Answer
 
 if TYPE_CHECKING:
@@ -116,11 +116,11 @@ def _value(made: Formula, name: str, word: str, *, column: bool, flag: bool) -> 
         return word.lower() in ("yes", "true")
     if flag:
         raise _wrong(made, f"{name} = {word!r}", "yes or no")
-    try:
-        return int(word)
-    except ValueError as error:
-        expected = "a whole number"
-        raise _wrong(made, f"{name} = {word!r}", expected) from error
+    digits = word.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= MOST_DIGITS):
+        expected = f"a whole number of at most {MOST_DIGITS} digits"
+        raise _wrong(made, f"{name} = {shortened(word)!r}", expected)
+    return int(word)
 
 
 def _wrong(made: Formula, found: str, expected: str) -> UsageError:

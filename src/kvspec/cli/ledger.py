@@ -11,7 +11,7 @@ from cyclopts.validators import Number
 from kvspec.cli.bind import deliver_bound
 from kvspec.cli.check import document_check
 from kvspec.cli.documents import broken_data, broken_text, read_kind
-from kvspec.cli.errors import UsageError, unknown
+from kvspec.cli.errors import MOST_DIGITS, UsageError, shortened, unknown
 from kvspec.cli.output import CheckOutput, Flag, check_outputs, deliver
 from kvspec.cli.verdicts import HOLDS, VIOLATED, Answer, Check
 
@@ -230,12 +230,13 @@ def _column(name: str, text: str | None, default: list[int] | None, least: int) 
     where = f"--{name} of kvspec ledger"
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
-        if not (part.isascii() and part.isdecimal()) or int(part) < least:
+        is_number = part.isascii() and part.isdecimal() and len(part) <= MOST_DIGITS
+        if not is_number or int(part) < least:
             told, expected = (
-                f"--{name} cannot be {text!r}",
-                f"whole numbers from {least} on, as in 5,2",
+                f"--{name} cannot be {shortened(text)!r}",
+                f"whole numbers from {least} on, of at most {MOST_DIGITS} digits, as in 5,2",
             )
-            raise UsageError(told, part or "nothing", expected, where, _DO)
+            raise UsageError(told, shortened(part) or "nothing", expected, where, _DO)
     if default is not None and len(parts) != len(default):
         told = f"--{name} and --lengths speak of different requests"
         expected = f"{len(default)} numbers, one for each length"
