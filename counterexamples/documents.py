@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from kvspec.counterexamples.errors import TraceError
 from kvspec.counterexamples.format import FORMAT, VERSION, StepRecord, Trace
+from kvspec.models.documents.strict import JsonError, strict_loads
 
 
 def parse_json(text: str, where: str) -> Any:
     """The JSON value of a text; a key that occurs twice in an object is an error."""
     if not text.strip():
         raise TraceError(where, "an empty file", "a trace", "check that it was written")
-
-    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-        result = dict(found)
-        if len(result) < len(found):
-            twice = sorted({k for k, _ in found if sum(k == other for other, _ in found) > 1})
-            raise TraceError(
-                where, f"the key {', '.join(twice)} twice in an object", "it once", "drop one"
-            )
-        return result
-
-    def constant(name: str) -> Any:
-        raise TraceError(where, name, "a number of JSON", "write an integer")
-
     try:
-        return json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
-    except json.JSONDecodeError as error:
-        raise TraceError(
-            f"{where}, line {error.lineno}, column {error.colno}",
-            f"invalid JSON ({error.msg})",
-            "a JSON document",
-            "check that the file is complete",
-        ) from error
-    except RecursionError as error:
-        raise TraceError(where, "JSON nested too deeply", "a trace", "name a trace file") from error
-    except ValueError as error:
-        if isinstance(error, TraceError):
-            raise
-        raise TraceError(where, str(error), "a JSON document", "write smaller numbers") from error
+        return strict_loads(text)
+    except JsonError as fault:
+        found, expected, advice = _ASKED[fault.reason]
+        told = found.format(fault.found)
+        raise TraceError(where + fault.place, told, expected, advice) from fault
+
+
+_ASKED: Final = {
+    "twice": ("{} in an object", "it once", "drop one"),
+    "constant": ("{}", "a number of JSON", "write an integer"),
+    "syntax": ("{}", "a JSON document", "check that the file is complete"),
+    "depth": ("JSON nested too deeply", "a trace", "name a trace file"),
+    "value": ("{}", "a JSON document", "write smaller numbers"),
+}
+"""What is told of a text that is no JSON: what was found, what is expected, what to do."""
 
 
 def from_plain(document: Any, where: str) -> Trace:

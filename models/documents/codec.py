@@ -11,6 +11,7 @@ import msgspec
 from kvspec.models.documents.places import line_of
 from kvspec.models.documents.pointers import changed_paths, steps_of
 from kvspec.models.documents.shapes import Misfit, fields_of, hint_at, misfit
+from kvspec.models.documents.strict import JsonError, strict_loads
 from kvspec.spec.documents.canonical import plain
 from kvspec.spec.documents.contracts import DocumentKind
 
@@ -47,40 +48,31 @@ class DocumentError(ValueError):
 
 def decode(text: str, where: str) -> Any:
     """The JSON value of a text."""
-
-    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-        result = dict(found)
-        if len(result) < len(found):
-            names = [key for key, _ in found]
-            twice = sorted({key for key in names if names.count(key) > 1})
-            raise DocumentError(
-                "NOT_JSON", where, f"the key {', '.join(twice)} twice", "it once", "drop one"
-            )
-        return result
-
-    def constant(name: str) -> Any:
-        raise DocumentError("NOT_JSON", where, name, "a number of JSON", "write null or a number")
-
     try:
-        value = json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
+        value = strict_loads(text)
         json.dumps(value, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        place = f"{where}, line {error.lineno}, column {error.colno}"
-        found = "nothing" if not text.strip() else f"invalid JSON ({error.msg})"
-        advice = "check that the file is complete"
-        raise DocumentError("NOT_JSON", place, found, "a JSON document", advice) from error
+    except JsonError as fault:
+        found = fault.found if text.strip() else "nothing"
+        expected, advice = _ASKED[fault.reason]
+        raise DocumentError("NOT_JSON", where + fault.place, found, expected, advice) from fault
     except UnicodeEncodeError as error:
         found = f"half of a surrogate pair, {error.object[error.start : error.end]!a}"
         advice = "write the whole character"
         raise DocumentError("NOT_JSON", where, found, "Unicode text", advice) from error
-    except DocumentError:
-        raise
-    except (RecursionError, ValueError) as error:
-        found = str(error) or type(error).__name__
-        raise DocumentError(
-            "NOT_JSON", where, found, "a JSON document", "name another file"
-        ) from error
+    except RecursionError as error:
+        expected, advice = _ASKED["depth"]
+        raise DocumentError("NOT_JSON", where, str(error), expected, advice) from error
     return value
+
+
+_ASKED: Final = {
+    "twice": ("it once", "drop one"),
+    "constant": ("a number of JSON", "write null or a number"),
+    "syntax": ("a JSON document", "check that the file is complete"),
+    "depth": ("a JSON document", "name another file"),
+    "value": ("a JSON document", "name another file"),
+}
+"""What is expected where JSON cannot be read, and what to do."""
 
 
 def read(kind: DocumentKind, text: str, where: str) -> Any:
