@@ -6,6 +6,9 @@ bounds: nothing begins that would need a version or a generation beyond the larg
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from kvspec.spec.append import Key, Txn, append, begin
 from kvspec.spec.batch import Row, batch
 from kvspec.spec.handles import (
@@ -90,15 +93,17 @@ def make_instance(
     rewinds: int | None = None,
     expected: Counts | None = None,
     slow: bool = False,
+    of: System = system,
+    more: Mapping[Any, int] | None = None,
 ) -> Instance:
     """An instance of the core system by its sizes; `rewinds` is by default all rows.
 
-    The context limit is `longest`, and lengths have one value more, so that a rule which breaks the
-    limit is seen to break it.
+    of: a system that extends the core, with `more` sizes for the sorts that it adds. The context limit is
+    `longest`, and lengths have one value more, so that a rule which breaks the limit is seen to break it.
     """
     return instance(
         name,
-        system,
+        of,
         {
             Handle: handles,
             Txn: txns,
@@ -110,6 +115,7 @@ def make_instance(
             Length: longest + 1,
             Version: versions,
             Generation: generations,
+            **(more or {}),
         },
         constants={context: longest, rewind: longest if rewinds is None else rewinds},
         limits=LIMITS,

@@ -12,20 +12,12 @@ Assumed: the source tells the changes of one handle in their order. An event kee
 
 from __future__ import annotations
 
-from kvspec.spec.append import Key, Txn, append, publish, target
-from kvspec.spec.batch import Row, batch
-from kvspec.spec.core import LIMITS
+from kvspec.spec import core
+from kvspec.spec.append import Txn, append, publish, target
 from kvspec.spec.failures import FailureClass
 from kvspec.spec.handles import (
-    Abi,
-    Generation,
     Handle,
-    Layer,
-    Length,
-    Version,
-    context,
     handles,
-    rewind,
 )
 from kvspec.spec.language import (
     Bool,
@@ -41,7 +33,6 @@ from kvspec.spec.language import (
     Option,
     Step,
     System,
-    instance,
     member,
     none,
     one_of,
@@ -57,8 +48,6 @@ from kvspec.spec.lifecycle import (
     release,
     truncate,
 )
-from kvspec.spec.prefix import Block, prefix
-from kvspec.spec.retry import retry_module
 
 
 class Note(Open):
@@ -245,12 +234,7 @@ def deliver_again(step: Step, e: Note) -> None:
 system = System.of(
     "journal",
     "The core, the events that tell of it, and who reads them.",
-    handles,
-    prefix,
-    batch,
-    append,
-    retry_module,
-    lifecycle,
+    *core.system.modules,
     journal,
 )
 
@@ -269,27 +253,15 @@ def make_instance(
     name: str, doc: str, *, handles: int, notes: int, txns: int = 1, expected: Counts | None = None
 ) -> Instance:
     """An instance of one layer, rows of length 1, and one request a handle."""
-    return instance(
+    return core.make_instance(
         name,
-        system,
-        {
-            Handle: handles,
-            Txn: txns,
-            Layer: 1,
-            Abi: 1,
-            Key: 1,
-            Block: 1,
-            Row: 0,
-            Note: notes,
-            Length: 2,
-            Version: 1,
-            Generation: 1,
-            Tally: 6,
-        },
-        constants={context: 1, rewind: 1},
-        limits=LIMITS,
+        doc,
+        of=system,
+        handles=handles,
+        txns=txns,
+        layers=1,
+        more={Note: notes, Tally: 6},
         expected=expected,
-        doc=doc,
     )
 
 

@@ -14,8 +14,8 @@ Left out: counters that wrap (see `wrapping`).
 
 from __future__ import annotations
 
+from kvspec.spec import core
 from kvspec.spec.append import (
-    Key,
     Txn,
     append,
     base_generation,
@@ -25,23 +25,14 @@ from kvspec.spec.append import (
     publish,
     target,
 )
-from kvspec.spec.batch import Row, batch
-from kvspec.spec.core import LIMITS
 from kvspec.spec.handles import (
-    Abi,
-    Generation,
     Handle,
-    Layer,
-    Length,
     Phase,
-    Version,
-    context,
     generation,
     handles,
     is_held,
     is_terminal,
     phase,
-    rewind,
     version,
 )
 from kvspec.spec.language import (
@@ -56,7 +47,6 @@ from kvspec.spec.language import (
     Natural,
     Step,
     System,
-    instance,
     the,
     where,
 )
@@ -71,7 +61,6 @@ from kvspec.spec.lifecycle import (
     release,
     truncate,
 )
-from kvspec.spec.prefix import Block, prefix
 from kvspec.spec.retry import retry_module
 
 
@@ -225,15 +214,7 @@ def fenced_by_state(x: Expr) -> Expr:
 
 
 system = System.of(
-    "numbering",
-    "The core with two numberings of its snapshots.",
-    handles,
-    prefix,
-    batch,
-    append,
-    retry_module,
-    lifecycle,
-    numbering,
+    "numbering", "The core with two numberings of its snapshots.", *core.system.modules, numbering
 )
 
 
@@ -248,26 +229,17 @@ def make_instance(
     expected: Counts | None = None,
 ) -> Instance:
     """An instance of one layer, one block and rows of length 1, without a batch."""
-    return instance(
+    return core.make_instance(
         name,
-        system,
-        {
-            Handle: handles,
-            Txn: txns,
-            Layer: 1,
-            Abi: 1,
-            Key: 1,
-            Block: 1,
-            Row: 0,
-            Length: 2,
-            Version: versions,
-            Generation: generations,
-            Number: versions + generations + 3,
-        },
-        constants={context: 1, rewind: 1},
-        limits=LIMITS,
+        doc,
+        of=system,
+        handles=handles,
+        txns=txns,
+        layers=1,
+        versions=versions,
+        generations=generations,
+        more={Number: versions + generations + 3},
         expected=expected,
-        doc=doc,
     )
 
 

@@ -9,22 +9,14 @@ Left out: policies. Any policy is a restriction of this system, so that what is 
 
 from __future__ import annotations
 
-from kvspec.spec import serving
-from kvspec.spec.append import Key, Txn, append
-from kvspec.spec.batch import Row
-from kvspec.spec.core import LIMITS
+from kvspec.spec import core, serving
+from kvspec.spec.append import append
 from kvspec.spec.failures import FailureClass
 from kvspec.spec.frontier import frontier
 from kvspec.spec.handles import (
-    Abi,
-    Generation,
     Handle,
-    Layer,
     Length,
-    Version,
-    context,
     handles,
-    rewind,
 )
 from kvspec.spec.language import (
     Bool,
@@ -36,12 +28,10 @@ from kvspec.spec.language import (
     Option,
     Step,
     System,
-    instance,
     member,
     none,
 )
 from kvspec.spec.lifecycle import lifecycle
-from kvspec.spec.prefix import Block
 from kvspec.spec.serving import (
     ServicePhase,
     Work,
@@ -163,24 +153,13 @@ system = System.of(
     scheduling,
 )
 
-DECISIONS = instance(
+DECISIONS = core.make_instance(
     "DECISIONS",
-    system,
-    {
-        Handle: 1,
-        Txn: 1,
-        Layer: 1,
-        Abi: 1,
-        Key: 1,
-        Block: 1,
-        Row: 0,
-        Batch: 1,
-        Length: 2,
-        Version: 1,
-        Generation: 1,
-    },
-    constants={context: 1, rewind: 1},
-    limits=LIMITS,
+    "one request and every decision about it",
+    of=system,
+    handles=1,
+    txns=1,
+    layers=1,
+    more={Batch: 1},
     expected=Counts(9_348, 67_540, 16, 0),
-    doc="one request and every decision about it",
 )

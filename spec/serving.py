@@ -13,26 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvspec.spec.append import Key, Txn, append, base_version, is_live
-from kvspec.spec.batch import Row, batch
-from kvspec.spec.core import LIMITS
+from kvspec.spec import core
+from kvspec.spec.append import Txn, base_version, is_live
 from kvspec.spec.frontier import emitted, frontier, prompt, stopped, tokens
 from kvspec.spec.handles import (
-    Abi,
-    Generation,
-    Handle,
-    Layer,
-    Length,
     Phase,
-    Version,
-    context,
     generation,
-    handles,
     is_free,
     is_terminal,
     length,
     phase,
-    rewind,
     version,
 )
 from kvspec.spec.language import (
@@ -44,24 +34,16 @@ from kvspec.spec.language import (
     Read,
     System,
     exists,
-    instance,
     member,
     walk,
     where,
 )
-from kvspec.spec.lifecycle import is_append_to, lifecycle
-from kvspec.spec.prefix import Block, prefix
-from kvspec.spec.retry import retry_module
+from kvspec.spec.lifecycle import is_append_to
 
 system = System.of(
     "serving",
     "The KV-cache lifecycle with prompts, outputs, drafts and service phases.",
-    handles,
-    prefix,
-    batch,
-    append,
-    retry_module,
-    lifecycle,
+    *core.system.modules,
     frontier,
 )
 
@@ -238,26 +220,19 @@ def make_instance(
     expected: Counts | None = None,
     slow: bool = False,
 ) -> Instance:
-    """An instance of the serving system, without a batch; lengths go one past the context limit."""
-    return instance(
+    """An instance of the serving system, without a batch."""
+    return core.make_instance(
         name,
-        system,
-        {
-            Handle: handles,
-            Txn: txns,
-            Layer: layers,
-            Abi: 1,
-            Key: 1,
-            Block: blocks,
-            Row: 0,
-            Length: longest + 1,
-            Version: versions,
-            Generation: generations,
-        },
-        constants={context: longest, rewind: longest},
-        limits=LIMITS,
+        doc,
+        of=system,
+        handles=handles,
+        txns=txns,
+        layers=layers,
+        blocks=blocks,
+        longest=longest,
+        versions=versions,
+        generations=generations,
         expected=expected,
-        doc=doc,
         slow=slow,
     )
 

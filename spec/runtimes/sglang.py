@@ -15,7 +15,7 @@ what was matched in the tree counts as rows of the prefill.
 
 from __future__ import annotations
 
-from kvspec.spec.canonical_lifecycle import Request, longest
+from kvspec.spec.canonical_lifecycle import PROMPT_TOO_LONG, Request, longest
 from kvspec.spec.handles import Handle, Length
 from kvspec.spec.language import (
     Bool,
@@ -86,9 +86,6 @@ tree_rows = sglang.variable(
 
 KNOWN_REQUEST = ErrorCode("KNOWN_REQUEST", "there is a request already")
 NO_PROMPT = ErrorCode("NO_PROMPT", "the prompt has no token")
-PROMPT_TOO_LONG = ErrorCode(
-    "PROMPT_TOO_LONG", "the prompt has more tokens than a request may commit"
-)
 NO_REQUEST = ErrorCode("NO_REQUEST", "there is no request")
 IS_FINISHED = ErrorCode("IS_FINISHED", "the request has finished")
 HAS_SLOT = ErrorCode("HAS_SLOT", "the request has been prefilled")

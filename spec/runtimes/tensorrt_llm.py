@@ -13,7 +13,7 @@ pass and is rewound after it by the drafts that were rejected. Responses arrive 
 
 from __future__ import annotations
 
-from kvspec.spec.canonical_lifecycle import Request, longest
+from kvspec.spec.canonical_lifecycle import PROMPT_TOO_LONG, Request, longest
 from kvspec.spec.handles import Handle, Length
 from kvspec.spec.language import (
     Bool,
@@ -90,9 +90,6 @@ reusable = tensorrt_llm.variable(
 
 KNOWN_REQUEST = ErrorCode("KNOWN_REQUEST", "the executor has the request already")
 NO_PROMPT = ErrorCode("NO_PROMPT", "the prompt has no token")
-PROMPT_TOO_LONG = ErrorCode(
-    "PROMPT_TOO_LONG", "the prompt has more tokens than a request may commit"
-)
 NOT_CONTEXT = ErrorCode("NOT_CONTEXT", "the request is not in its context phase")
 NOT_GENERATING = ErrorCode("NOT_GENERATING", "the request does not generate")
 HAS_SEQUENCE = ErrorCode("HAS_SEQUENCE", "the K/V sequence is registered already")

@@ -12,7 +12,7 @@ layers after layer 0 come in any order; the loop that crops or reorders does so 
 
 from __future__ import annotations
 
-from kvspec.spec.canonical_lifecycle import Request, longest
+from kvspec.spec.canonical_lifecycle import PROMPT_TOO_LONG, Request, longest
 from kvspec.spec.handles import Handle, Layer, Length
 from kvspec.spec.language import (
     ANY,
@@ -70,9 +70,6 @@ has_logits = transformers.variable(
 
 NOT_IDLE = ErrorCode("NOT_IDLE", "the caller's loop over the row has begun")
 NO_PROMPT = ErrorCode("NO_PROMPT", "the prompt has no token")
-PROMPT_TOO_LONG = ErrorCode(
-    "PROMPT_TOO_LONG", "the prompt has more tokens than a request may commit"
-)
 NOT_LOOPING = ErrorCode("NOT_LOOPING", "the caller's loop does not run")
 PASS_RUNS = ErrorCode("PASS_RUNS", "a forward pass runs")
 NO_PASS = ErrorCode("NO_PASS", "no forward pass runs")

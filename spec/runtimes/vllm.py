@@ -15,7 +15,7 @@ blocks have one slot. `update_from_output` is here two actions, of a prefill and
 
 from __future__ import annotations
 
-from kvspec.spec.canonical_lifecycle import Request, longest
+from kvspec.spec.canonical_lifecycle import PROMPT_TOO_LONG, Request, longest
 from kvspec.spec.handles import Handle, Length
 from kvspec.spec.language import (
     Bool,
@@ -77,9 +77,6 @@ sending = vllm.variable(
 
 KNOWN_REQUEST = ErrorCode("KNOWN_REQUEST", "the scheduler has the request already")
 NO_PROMPT = ErrorCode("NO_PROMPT", "the prompt has no token")
-PROMPT_TOO_LONG = ErrorCode(
-    "PROMPT_TOO_LONG", "the prompt has more tokens than a request may commit"
-)
 NOT_WAITING = ErrorCode("NOT_WAITING", "the request neither waits nor was preempted")
 NO_SLOTS = ErrorCode("NO_SLOTS", "the request would need more slots than it may have")
 NOT_RUNNING = ErrorCode("NOT_RUNNING", "the request does not run")

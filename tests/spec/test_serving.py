@@ -8,7 +8,7 @@ from kvspec.properties.mutation import mutate
 from kvspec.properties.serving import serving as claims
 from kvspec.spec import serving
 from kvspec.spec.frontier import emitted, prompt
-from kvspec.spec.handles import Handle, length
+from kvspec.spec.handles import Handle, Length, length
 from kvspec.spec.language import DefinitionError, Expr, Module, Properties, forall, where
 
 ALL = pytest.mark.parametrize("instance", serving.INSTANCES, ids=lambda found: found.name)
@@ -165,11 +165,11 @@ def test_a_decision_is_no_field_of_the_view(name):
 def test_a_view_reads_the_serving_system_alone():
     """A variable of another module is refused wherever it stands; a fact is let through (A11)."""
     other = Module("other", "Somebody else's state.", uses=serving.system.modules)
-    rank = other.variable("rank", Handle, to=serving.Length, init=0, meaning="place in a queue")
+    rank = other.variable("rank", Handle, to=Length, init=0, meaning="place in a queue")
     with pytest.raises(DefinitionError, match="waiting reads rank of module other"):
         serving.view_field("waiting", length[H] + rank[H])
     same_name = Module("same", "The same name.").variable(
-        "length", Handle, to=serving.Length, init=0, meaning="not the committed length"
+        "length", Handle, to=Length, init=0, meaning="not the committed length"
     )
     with pytest.raises(DefinitionError, match="reads length of module same"):
         serving.view_field("rows", same_name[H])
