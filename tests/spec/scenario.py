@@ -1,6 +1,7 @@
 """Scenarios: a cache of the core system, taken from step to step by name."""
 
-from kvspec.models.concrete import Event, Machine
+from observed import Observed
+
 from kvspec.spec import core
 
 SIZES = {
@@ -18,50 +19,15 @@ SIZES = {
 }
 
 
-class Cache:
-    """A state of an instance and what the steps so far led to; members are given by their index."""
+class Cache(Observed):
+    """A cache of the core system, whose refusals can be looked at."""
 
     def __init__(self, **sizes):
-        self.machine = Machine(core.make_instance("SCENARIO", "", **{**SIZES, **sizes}))
-        (self.state,) = self.machine.initial_states()
-        self.last = None
-
-    def __getitem__(self, read):
-        """`cache["phase", 0]` is the value of a variable at an index."""
-        name, *index = read if isinstance(read, tuple) else (read,)
-        return self.machine.value(self.state, name, *index)
-
-    def outcome(self, action, **values):
-        """What an event would do, without doing it."""
-        wanted = self.machine.system.action(action).parameters
-        assert set(values) == {p.name for p in wanted}
-        return self.machine.step(
-            self.state, Event(action, tuple((p.name, values[p.name]) for p in wanted))
-        )
-
-    def do(self, action, **values):
-        """An event that must be accepted."""
-        self.last = self.outcome(action, **values)
-        assert self.last.kind == "accepted", self.last.refusal
-        self.state = self.last.state
-        return self
+        super().__init__(core.make_instance("SCENARIO", "", **{**SIZES, **sizes}))
 
     def refuse(self, action, code, *, changes=False, **values):
         """An event that must be refused with the code, and change nothing but what `changes` allows."""
-        self.last = self.outcome(action, **values)
-        assert (self.last.kind, self.last.code) == ("refused", code)
-        assert (self.last.state != self.state) == changes
-        self.state = self.last.state
-        return self.last.refusal
-
-    def stage(self, txn, *, rows=None, layers=(0, 1)):
-        """Stage all rows of an append's interval, K and V, layer by layer."""
-        start = self["start", txn]
-        for layer in layers:
-            for row in range(start, start + (rows or self["count", txn])):
-                self.do("stage_k", x=txn, l=layer, p=row)
-                self.do("stage_v", x=txn, l=layer, p=row)
-        return self
+        return super().refuse(action, code, changes=changes, **values).refusal
 
     def begin(self, txn=0, handle=0, key=0, abi=0, rows=1):
         """Begin an append where the handle's rows end."""

@@ -31,12 +31,7 @@ class Served(Observed):
 
     def prepare(self, txn=0):
         """Stage all rows of an append and declare it complete."""
-        start = self["start", txn]
-        for layer in range(self.machine.instance.sizes["Layer"]):
-            for row in range(start, start + self["count", txn]):
-                self.do("stage_k", x=txn, l=layer, p=row)
-                self.do("stage_v", x=txn, l=layer, p=row)
-        return self.do("prepare", x=txn)
+        return self.stage(txn).do("prepare", x=txn)
 
     def publish(self, txn=0):
         """Publish a prepared append and forget it."""
