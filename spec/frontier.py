@@ -47,6 +47,7 @@ from kvspec.spec.failures import (
     UNKNOWN_TOKEN,
     UNVERIFIED_DRAFT,
 )
+from kvspec.spec.formulas import logical_tokens
 from kvspec.spec.handles import Handle, Layer, Length, Phase, context, handles, length, phase
 from kvspec.spec.language import (
     TRUE,
@@ -104,7 +105,7 @@ base_tokens = frontier.variable(
 
 def tokens(h: Expr) -> Expr:
     """Logical tokens of a request: its prompt and what it emitted."""
-    return prompt[h] + emitted[h]
+    return logical_tokens(prompt[h], emitted[h])
 
 
 def outputs_within(h: Expr, n: Expr) -> Expr:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvspec.spec import core
+from kvspec.spec import core, formulas
 from kvspec.spec.append import Txn, base_version, is_live
 from kvspec.spec.frontier import emitted, frontier, prompt, stopped, tokens
 from kvspec.spec.handles import (
@@ -156,7 +156,7 @@ def processed(h: Expr) -> Expr:
 
 def frontier_count(h: Expr) -> Expr:
     """Emitted tokens that have no row yet."""
-    return emitted[h] - processed(h)
+    return formulas.frontier(emitted[h], processed(h))
 
 
 VIEW_FIELDS: dict[str, Callable[[Expr], Expr]] = {

@@ -189,8 +189,8 @@ class Replay:
         if expected is not None:
             return Problem("OUTPUT_INDEX", "output_index", expected, index)
         problem = self._base(event, self.window.snapshot_of(cells, 0))
-        rows = cells[self.window.rows]
-        if problem is None and rows <= (index or 0):
+        if problem is None and not self.window.has_logits(cells, 0, index or 0):
+            rows = cells[self.window.rows]
             expected = f"below {rows}: a prompt and every output before it have their rows"
             return Problem(LOGITS.code.name, "output_index", expected, index)
         return problem

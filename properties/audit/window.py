@@ -16,9 +16,10 @@ from kvspec.spec.append import Txn, count, is_live, k_end, start, state, target,
 from kvspec.spec.append import base_generation as captured_generation
 from kvspec.spec.append import base_version as captured_version
 from kvspec.spec.core import make_instance
-from kvspec.spec.frontier import emit
-from kvspec.spec.handles import Handle, generation, k_rows, phase
-from kvspec.spec.language import Symbol, Variable, exists, type_of
+from kvspec.spec.frontier import emit, emitted, prompt
+from kvspec.spec.handles import Handle, Length, generation, k_rows, phase
+from kvspec.spec.language import Expr, Read, Symbol, Variable, exists, type_of
+from kvspec.spec.language.expr import lift, rewrite
 from kvspec.spec.numbering import snapshot_of
 from kvspec.spec.prefix import filled
 
@@ -42,6 +43,20 @@ LOGITS: Final = emit.guard("NO_LOGITS")
 
 EMITS: Final = emit.guard("HANDLE_TERMINAL")
 """The guard of the frontier's `emit` that asks for nothing beyond the core; the others need a prompt."""
+
+
+OUTPUTS: Final = Symbol(type_of(Length), "outputs", "parameter")
+
+
+def _of_a_short_prompt() -> Expr:
+    """The guard of an output for a prompt of one token, which asks for the fewest rows."""
+
+    def known(node: Expr) -> Expr:
+        if isinstance(node, Read) and node.variable is prompt:
+            return lift(1)
+        return OUTPUTS if isinstance(node, Read) and node.variable is emitted else node
+
+    return rewrite(LOGITS.condition, known)
 
 
 class Window:
@@ -88,6 +103,7 @@ class Window:
         self.has_live = compiled.value(exists(Txn, lambda x: is_live(x) & (target[x] == h)), h)
         self.snapshot_of = compiled.value(snapshot_of(h), h)
         self.can_emit = compiled.value(EMITS.condition, *emit.parameters)
+        self.has_logits = compiled.value(_of_a_short_prompt(), *emit.parameters, OUTPUTS)
         self.pairs = tuple(self._pairs())
 
     def _each(self, variable: Variable) -> list[int]:
