@@ -23,7 +23,7 @@ from kvspec.models.concrete.state import State
 from kvspec.models.decode.backend_appends import Appends, Txn
 from kvspec.models.decode.backend_batch import BatchRows
 from kvspec.models.decode.backend_damage import Meter
-from kvspec.models.decode.backend_faults import known_faults
+from kvspec.models.decode.backend_faults import known_faults, layout_faults
 from kvspec.models.decode.backend_model import VOCAB, model_of
 from kvspec.models.decode.backend_observe import READERS, Observer
 from kvspec.models.decode.backend_reading import View, view_of
@@ -33,11 +33,15 @@ from kvspec.models.decode.backend_telemetry import Instrument
 from kvspec.models.decode.completion import Submit, run_now
 from kvspec.models.decode.config import DecoderConfig, concrete_device, default_device
 from kvspec.models.decode.errors import BadConfigError, DecodeError
-from kvspec.models.decode.kinds import LAYOUT_KINDS
+from kvspec.models.decode.kinds import LAYOUT_KINDS, StoreSizes, open_store
 from kvspec.models.decode.shapes import CacheShape
 from kvspec.models.telemetry.telemetry import Telemetry
 from kvspec.spec.documents.closing import Closing
 from kvspec.spec.language import Instance
+
+ROOM = 4
+"""How many times the largest context a preallocated layout has memory for, so that a faulty backend
+that appends too often shows wrong rows instead of a full buffer."""
 
 
 def _nothing() -> None:
@@ -238,15 +242,19 @@ class DecodeBackend:
         layers = sizes["Layer"]
         config = DecoderConfig(layers=layers, vocab=VOCAB, dtype=self.dtype, seed=self.seed)
         shape = CacheShape.of(config, self.device)
+        rewind = int(instance.constants["rewind"] or 0)
+        rows = ROOM * instance.bounds["Length"] + ROOM
+        room = StoreSizes(rows, layouts=sizes["Handle"], rewind=rewind)
         return Tables(
             kind=self.layout,
+            store=open_store(self.layout, shape, room, layout_faults(self.faults)),
             shape=shape,
             models=[
                 model_of(layers, abi, self.dtype, self.device, self.seed)
                 for abi in range(sizes["Abi"])
             ],
             context=int(instance.constants["context"] or 0),
-            rewind=int(instance.constants["rewind"] or 0),
+            rewind=rewind,
             longest=instance.bounds["Length"],
             faults=self.faults,
             submit=self.submit,

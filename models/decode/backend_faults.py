@@ -25,6 +25,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from kvspec.models.decode.shapes import SOUND, LayoutFaults
+
 _GUARDS: Final[dict[str, tuple[str, ...]]] = {
     "evict": ("BLOCK_EMPTY", "STILL_OWNED"),
     "enter": ("HANDLE_TERMINAL", "ROW_TAKEN", "IN_BATCH"),
@@ -142,3 +144,17 @@ def known_faults(faults: tuple[str, ...]) -> frozenset[str]:
             f"found the faults {', '.join(unknown)}, expected names out of {', '.join(FAULTS)}"
         )
     return frozenset(faults)
+
+
+def layout_faults(faults: frozenset[str]) -> LayoutFaults:
+    """What the layouts of a faulty backend let through: they rely on the backend's own checks."""
+    if not faults:
+        return SOUND
+    return LayoutFaults(
+        tear="publish.torn" in faults,
+        allow_missing=True,
+        allow_interval=True,
+        allow_start=True,
+        allow_beyond=True,
+        alias_fork="fork.shared-rows" in faults,
+    )

@@ -12,27 +12,9 @@ from attrs import define, evolve
 from kvspec.models.decode.backend_appends import Appends
 from kvspec.models.decode.backend_model import prompt_of
 from kvspec.models.decode.backend_tables import FREE, TERMINAL, Entry, Output, Slot, Tables, seal
-from kvspec.models.decode.kinds import AnyLayout, allocate
+from kvspec.models.decode.kinds import AnyLayout
 from kvspec.models.decode.layouts import MixableSnapshot
-from kvspec.models.decode.shapes import SOUND, LayoutFaults, Snapshot
-
-ROOM = 4
-"""How many times the largest context a preallocated layout has memory for, so that a faulty backend
-that appends too often shows wrong rows instead of a full buffer."""
-
-
-def layout_faults(tables: Tables) -> LayoutFaults:
-    """What the layouts of a faulty backend let through: they rely on the backend's own checks."""
-    if not tables.faults:
-        return SOUND
-    return LayoutFaults(
-        tear=tables.lacks("publish.torn"),
-        allow_missing=True,
-        allow_interval=True,
-        allow_start=True,
-        allow_beyond=True,
-        alias_fork=tables.lacks("fork.shared-rows"),
-    )
+from kvspec.models.decode.shapes import Snapshot
 
 
 @define(eq=False)
@@ -54,7 +36,7 @@ class Requests:
         if not tables.lacks("allocate.drop-assignment.owner"):
             tables.pool.owners[b].add(h)
         if slot.layout is None:
-            slot.layout = self._empty_layout()
+            slot.layout = tables.store()
         entry = Entry(
             "DECODE_READY", 0, "", a, lineage=lineage, prompt=prompt, block=b, rows=_shown(slot)
         )
@@ -168,7 +150,7 @@ class Requests:
 
     def _child_layout(self, parent: Slot, n: int) -> tuple[AnyLayout, Snapshot | None]:
         if parent.layout is None:
-            layout = self._empty_layout()
+            layout = self.tables.store()
             return layout, layout.snapshot()
         whole = n == len(parent.entry.tokens)
         if self.tables.lacks("fork.shared-rows") and self.tables.kind == "dynamic" and whole:
@@ -176,11 +158,6 @@ class Requests:
             return parent.layout, parent.layout.snapshot()
         child = parent.layout.fork(n)
         return child, child.snapshot()
-
-    def _empty_layout(self) -> AnyLayout:
-        tables = self.tables
-        capacity = ROOM * tables.longest + ROOM
-        return allocate(tables.kind, tables.shape, capacity=capacity, faults=layout_faults(tables))
 
 
 def _shown(slot: Slot) -> Snapshot | None:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from kvspec.models.decode.backend_model import PREFIX_ROWS, Model
 from kvspec.models.decode.completion import Submit, settle
-from kvspec.models.decode.kinds import AnyLayout
+from kvspec.models.decode.kinds import AnyLayout, Store
 from kvspec.models.decode.shapes import CacheShape, Snapshot
 
 POISON = 8.0
@@ -179,6 +179,7 @@ class Tables:
 
     Attributes:
         kind: name of the layouts.
+        store: gives the layout of a new request.
         shape: what rows look like.
         models: the model of each ABI.
         context: most rows that a request may commit.
@@ -195,6 +196,7 @@ class Tables:
     """
 
     kind: str
+    store: Store
     shape: CacheShape
     models: list[Model]
     context: int

@@ -1,11 +1,15 @@
 """The layouts by name, so that a test or a command can go through all of them.
 
-Modelled: one way to allocate any layout. Left out: sizes that only one layout has; a caller that
-cares for them constructs that layout itself.
+Modelled: one way to open a store of any kind and to allocate layouts from it. Layouts of one store may
+share memory (a pool of blocks, a device buffer), and a fork stays in the store of its parent. Left out:
+sizes that only one layout has and that nothing else needs; a caller that cares for them constructs that
+layout itself.
 """
 
 from collections.abc import Callable
 from typing import Any, Final
+
+from attrs import frozen
 
 from kvspec.models.decode.dynamic import DynamicLayout
 from kvspec.models.decode.errors import BadConfigError
@@ -16,38 +20,69 @@ from kvspec.models.decode.static import StaticLayout
 AnyLayout = Layout[Any]
 """A layout of whatever kind."""
 
-
-def _dynamic(shape: CacheShape, capacity: int, faults: LayoutFaults) -> AnyLayout:
-    del capacity
-    return DynamicLayout(shape, faults)
+Store = Callable[[], AnyLayout]
+"""Gives an empty layout at each call."""
 
 
-def _static(shape: CacheShape, capacity: int, faults: LayoutFaults) -> AnyLayout:
-    return StaticLayout(shape, capacity, faults)
+@frozen
+class StoreSizes:
+    """How large a store is; a kind takes what it needs of this.
+
+    Attributes:
+        capacity: most rows that one layout may hold.
+        layouts: most layouts that are live at a time, forks among them.
+        window: a query at position p sees keys in (p - window, p]; None lets it see all of them.
+        rewind: rows that a truncate may take back, which a windowed layout keeps beyond its window.
+    """
+
+    capacity: int
+    layouts: int = 4
+    window: int | None = None
+    rewind: int = 0
 
 
-_KINDS: Final[dict[str, Callable[[CacheShape, int, LayoutFaults], AnyLayout]]] = {
+def _dynamic(shape: CacheShape, sizes: StoreSizes, faults: LayoutFaults) -> Store:
+    del sizes
+    return lambda: DynamicLayout(shape, faults)
+
+
+def _static(shape: CacheShape, sizes: StoreSizes, faults: LayoutFaults) -> Store:
+    return lambda: StaticLayout(shape, sizes.capacity, faults)
+
+
+_KINDS: Final[dict[str, Callable[[CacheShape, StoreSizes, LayoutFaults], Store]]] = {
     DynamicLayout.name: _dynamic,
     StaticLayout.name: _static,
 }
 
 LAYOUT_KINDS: Final = tuple(_KINDS)
-"""The names that ``allocate`` knows."""
+"""The names that ``open_store`` knows."""
 
 
-def allocate(
-    kind: str, shape: CacheShape, *, capacity: int, faults: LayoutFaults = SOUND
-) -> AnyLayout:
-    """An empty layout of the named kind; ``capacity`` in rows is ignored where a layout has none.
+def open_store(
+    kind: str, shape: CacheShape, sizes: StoreSizes, faults: LayoutFaults = SOUND
+) -> Store:
+    """A store of the named kind.
 
     Raises:
         BadConfigError: there is no such kind.
     """
     if kind not in _KINDS:
         raise BadConfigError(
-            where="allocate",
+            where="open_store",
             found=f"layout kind {kind!r}",
             expected="one of " + ", ".join(LAYOUT_KINDS),
             fix="name one of these",
         )
-    return _KINDS[kind](shape, capacity, faults)
+    return _KINDS[kind](shape, sizes, faults)
+
+
+def allocate(
+    kind: str, shape: CacheShape, *, capacity: int, faults: LayoutFaults = SOUND
+) -> AnyLayout:
+    """An empty layout of the named kind in a store of its own, for at most ``capacity`` rows.
+
+    Raises:
+        BadConfigError: there is no such kind.
+    """
+    return open_store(kind, shape, StoreSizes(capacity), faults)()

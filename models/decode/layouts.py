@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Generic, Self, TypeVar
 
+import torch
 from torch import Tensor
 
 from kvspec.models.decode.completion import Submit, run_now, settle
@@ -30,6 +31,11 @@ from kvspec.models.decode.staging import Staging
 
 class MixableSnapshot(Snapshot, ABC):
     """A snapshot that can also be taken over part by part, which is what a torn layout does."""
+
+    def positions(self, layer: int) -> Tensor:
+        """The position of each row that ``read`` gives of a layer: all from 0 on, if not overridden."""
+        keys, values = self.read(layer)
+        return torch.arange(min(keys.shape[2], values.shape[2]), device=keys.device)
 
     @abstractmethod
     def mixed(self, newer: Self, cells: Iterable[Cell]) -> Self:

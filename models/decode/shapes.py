@@ -146,7 +146,14 @@ class Snapshot(Protocol):
         ...
 
     def read(self, layer: int) -> tuple[Tensor, Tensor]:
-        """K and V of one layer, [B, H_kv, T, d_h] each; not to be written to."""
+        """K and V of one layer, [B, H_kv, R, d_h] each; not to be written to.
+
+        R is the number of visible rows, or less where a layout keeps a part of them.
+        """
+        ...
+
+    def positions(self, layer: int) -> Tensor:
+        """The position of each row that ``read`` gives of a layer, int64 [R]."""
         ...
 
 

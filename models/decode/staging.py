@@ -130,12 +130,9 @@ class Staging:
             key, value = self._part(layer, Part.KEY), self._part(layer, Part.VALUE)
         for entry in (key, value):
             entry.completion.follow()
-        past = self.base.lengths()[layer][0]
         keys, values = self._joined(layer, key, value)
-        device = self.shape.device
-        positions = torch.cat(
-            (torch.arange(past, device=device), torch.arange(key.start, key.stop, device=device))
-        )
+        staged = torch.arange(key.start, key.stop, device=self.shape.device)
+        positions = torch.cat((self.base.positions(layer), staged))
         return KVView(keys, values, positions)
 
     def staged(self) -> dict[Cell, tuple[int, int]]:
