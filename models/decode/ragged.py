@@ -11,6 +11,7 @@ Sizes: B requests in the call, n_b new tokens of one, T_new the largest of these
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -115,7 +116,7 @@ class RaggedCall:
         """Hand each append its own rows of [B, H_kv, T_new, d_h], without the padding."""
         for row, staging in enumerate(self.stagings):
             own = rows[row : row + 1, :, : staging.count]
-            self._attempt(row, lambda staging=staging, own=own: staging.stage(layer, part, own))
+            self._attempt(row, partial(staging.stage, layer, part, own))
 
     def view(self, layer: int) -> KVView:
         """The views of all rows side by side, each padded to the longest; a failed row sees nothing."""
@@ -124,7 +125,7 @@ class RaggedCall:
         nothing = KVView(none, none, torch.zeros(0, dtype=torch.int64, device=shape.device))
         views: list[KVView] = []
         for row, staging in enumerate(self.stagings):
-            found = self._attempt(row, lambda staging=staging: staging.view(layer))
+            found = self._attempt(row, partial(staging.view, layer))
             views.append(nothing if found is None else found)
         longest = max(view.positions.shape[-1] for view in views)
         return KVView(
