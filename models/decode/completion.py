@@ -2,15 +2,17 @@
 
 Modelled: the device's own knowledge of a write, apart from the host's hope. A kernel launch returns
 before the kernel has run, so rows count as complete only when the event recorded behind their
-kernels has fired. ``Deferral`` gives the CPU the same gap between launch and completion, under a
-test's control. Left out: writes by other machines, which need an acknowledgement of their own.
+kernels has fired. The CPU has the same gap between launch and completion where a thread has made a
+worker's queue its current stream (``streams``), and, under a test's control, through ``Deferral``.
+Left out: writes by other machines, which need an acknowledgement of their own.
 
 A *submit* function starts a write and returns its completion; ``run_now`` is the real one.
 """
 
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from contextvars import ContextVar
+from typing import Any, Final, Protocol
 
 import torch
 from attrs import frozen
@@ -43,6 +45,26 @@ class Completion(Protocol):
 
 Submit = Callable[[Write, torch.device], Completion]
 """Starts a write on a device and says how its completion is learned."""
+
+
+class Queue(Protocol):
+    """Work in order, apart from the thread that hands it in: what a stream is to the CPU."""
+
+    def launch(self, work: Write) -> Completion:
+        """Put work at the end, without waiting for it."""
+        ...
+
+    def record(self) -> Completion:
+        """The completion of all work handed in so far."""
+        ...
+
+    def wait_event(self, completion: Completion) -> None:
+        """Put what is handed in from here on behind a completion, without blocking."""
+        ...
+
+
+CURRENT_QUEUE: Final[ContextVar[Queue | None]] = ContextVar("CURRENT_QUEUE", default=None)
+"""The stream of this thread for work on the CPU; None does it at once. CUDA keeps its own."""
 
 
 @frozen
@@ -89,11 +111,17 @@ class CudaEvent:
 
 def record(device: torch.device) -> Completion:
     """The completion of all work started so far on the current stream of ``device``."""
-    return CudaEvent(device) if device.type == "cuda" else Immediate()
+    if device.type == "cuda":
+        return CudaEvent(device)
+    queue = CURRENT_QUEUE.get()
+    return Immediate() if queue is None else queue.record()
 
 
 def run_now(write: Write, device: torch.device) -> Completion:
-    """Start ``write`` at once; on CUDA it completes when the event recorded behind it fires."""
+    """Hand ``write`` to the current stream; on CUDA it completes when the event behind it fires."""
+    queue = None if device.type == "cuda" else CURRENT_QUEUE.get()
+    if queue is not None:
+        return queue.launch(write)
     write()
     return record(device)
 

@@ -30,7 +30,8 @@ from kvspec.models.decode.shapes import CacheShape, Cell, LayoutFaults, Snapshot
 @torch.inference_mode()
 def copy_rows(target: Tensor, rows: Tensor) -> None:
     """Write ``rows`` into ``target``, whether or not either was made in inference mode."""
-    target.copy_(rows)
+    # The stream that writes need not be the one on which either was allocated.
+    borrow(target).copy_(borrow(rows))
 
 
 @frozen(eq=False)
@@ -98,8 +99,9 @@ class Staging:
     def stage(self, layer: int, part: Part, rows: Tensor, start: int | None = None) -> None:
         """Take rows [B, H_kv, n, d_h] of one part, for positions from ``start`` on.
 
-        Without ``start`` they are for the append's own positions. Rows are copied. Another
-        interval than the append's is taken down as it is, and found at the install.
+        Without ``start`` they are for the append's own positions. Rows are copied, once their
+        write is run: they stay as they are until it is complete. Another interval than the
+        append's is taken down as it is, and found at the install.
 
         Raises:
             StagingClosedError: the append is over.
