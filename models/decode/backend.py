@@ -100,6 +100,7 @@ class DecodeBackend:
         self._variables: list[str] = []
         self._actions: dict[str, Callable[..., None]] = {}
         self._tables: Tables | None = None
+        self._requests: Requests | None = None
 
     def reset(self, instance: Instance) -> None:
         """Begin anew, with the sizes of an instance of the core system.
@@ -117,7 +118,8 @@ class DecodeBackend:
             )
         self._tables = tables = self._make_tables(instance)
         appends = Appends(tables, [Txn() for _ in range(instance.sizes["Txn"])])
-        requests, batch = Requests(tables, appends), BatchRows(tables)
+        self._requests = requests = Requests(tables, appends)
+        batch = BatchRows(tables)
         self._observer = Observer(tables, appends)
         self._meter = Meter(tables, appends)
         self._actions = {

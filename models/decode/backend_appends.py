@@ -155,6 +155,10 @@ class Appends:
 
     def publish(self, x: int) -> None:
         """Make the rows of all layers visible, if the handle still has the captured snapshot."""
+        self.show(self.publishable(x), x)
+
+    def publishable(self, x: int) -> Slot:
+        """The checks of a publication, and the slot that it may extend; a stale append is rejected."""
         txn = self.txns[x]
         # An empty record names slot 0, as a zeroed descriptor does.
         slot = self.tables.slots[txn.target or 0]
@@ -170,6 +174,11 @@ class Appends:
         except RefusedError:
             txn.discard("REJECTED")
             raise
+        return slot
+
+    def show(self, slot: Slot, x: int) -> None:
+        """The change of a publication, which has been checked."""
+        txn = self.txns[x]
         txn.receipt = self._commit(slot, txn)
         txn.state = "PUBLISHED"
 

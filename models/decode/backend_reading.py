@@ -72,7 +72,7 @@ def view_of(tables: Tables, handle: int) -> View:
     Raises:
         NotReadableError: the handle holds no rows.
     """
-    entry = tables.slots[handle].entry
+    entry = tables.slots[handle].shown
     if entry.rows is None:
         raise NotReadableError(
             where=f"read of handle{handle}",

@@ -11,7 +11,16 @@ from attrs import define, evolve
 
 from kvspec.models.decode.backend_appends import Appends
 from kvspec.models.decode.backend_model import prompt_of
-from kvspec.models.decode.backend_tables import FREE, TERMINAL, Entry, Output, Slot, Tables, seal
+from kvspec.models.decode.backend_tables import (
+    FREE,
+    TERMINAL,
+    Entry,
+    Output,
+    Slot,
+    Tables,
+    enter_together,
+    seal,
+)
 from kvspec.models.decode.kinds import AnyLayout
 from kvspec.models.decode.layouts import MixableSnapshot
 from kvspec.models.decode.shapes import Snapshot
@@ -56,9 +65,12 @@ class Requests:
         # All that can fail comes before the first child is entered in the table.
         layouts = [self._child_layout(tables.slots[p], n) for _ in chosen]
         claims = [p in owners for owners in tables.pool.owners]
+        entries = []
         for slot, (layout, rows) in zip(chosen, layouts, strict=True):
             slot.layout = layout
-            self._enter_child(slot, p, parent, n, rows)
+            entries.append(self._child_entry(slot, p, parent, n, rows))
+        enter_together(tables, chosen, entries)
+        for slot in chosen:
             if not tables.lacks("fork.drop-assignment.owner"):
                 for owners, claimed in zip(tables.pool.owners, claims, strict=True):
                     owners.add(slot.handle) if claimed else owners.discard(slot.handle)
@@ -88,13 +100,13 @@ class Requests:
     def cancel_request(self, h: int) -> None:
         """End a request early and abort every append it has open."""
         slot = self.tables.slots[h]
-        self._end("cancel_request", slot, "CANCELLED")
+        self.end("cancel_request", slot, "CANCELLED")
         if not self.tables.lacks("cancel_request.drop-assignment.state"):
             self.appends.abort_all(slot)
 
     def finish(self, h: int) -> None:
         """End a request after its last row."""
-        self._end("finish", self.tables.slots[h], "FINISHED")
+        self.end("finish", self.tables.slots[h], "FINISHED")
 
     def release(self, h: int) -> None:
         """Give up the rows and claims of an ended request; its record stays, unreadable."""
@@ -123,15 +135,16 @@ class Requests:
         self.tables.need("evict", not owners, "STILL_OWNED", f"owned by handles {owners}")
         pool.empty(b)
 
-    def _end(self, action: str, slot: Slot, phase: str) -> None:
+    def end(self, action: str, slot: Slot, phase: str) -> None:
+        """Put the request of a slot into a phase in which it takes no more rows."""
         ready = slot.entry.phase == "DECODE_READY"
         self.tables.need(action, ready, "HANDLE_TERMINAL", slot.entry.phase)
         slot.entry = evolve(slot.entry, phase=phase)
 
-    def _enter_child(
+    def _child_entry(
         self, slot: Slot, p: int, parent: Entry, n: int, rows: Snapshot | None
-    ) -> None:
-        """Make the slot's request a child of the parent, with its first n tokens."""
+    ) -> Entry:
+        """The request of a slot as a child of the parent, with its first n tokens; not yet shown."""
         tokens = _first(parent.tokens, n)
         entry = Entry(
             "DECODE_READY",
@@ -146,7 +159,7 @@ class Requests:
             rows=rows,
         )
         slot.output = Output(slot.handle, parent.prompt, tokens)
-        slot.entry = seal(self.tables, slot, entry)
+        return seal(self.tables, slot, entry)
 
     def _child_layout(self, parent: Slot, n: int) -> tuple[AnyLayout, Snapshot | None]:
         if parent.layout is None:

@@ -61,6 +61,21 @@ class Entry:
 
 
 @define(eq=False)
+class Switch:
+    """What several entries wait for, to be seen at one moment."""
+
+    is_on: bool = False
+
+
+@frozen(eq=False)
+class Arrival:
+    """An entry that is seen in its slot from the moment on at which its switch goes on."""
+
+    entry: Entry
+    switch: Switch
+
+
+@define(eq=False)
 class Output:
     """The token state of a request, which a batch row carries: whose, and which tokens."""
 
@@ -78,6 +93,7 @@ class Slot:
         generation: requests that were released here.
         births: requests that were ever begun here; the clients' count, which no check reads.
         entry: the request, swapped as one reference.
+        arriving: the entry that is about to be swapped in, together with those of other slots.
         layout: where the rows lie, None when there are none.
         output: the request's token state.
     """
@@ -86,8 +102,17 @@ class Slot:
     generation: int = 0
     births: int = 0
     entry: Entry = field(factory=Entry)
+    arriving: Arrival | None = None
     layout: AnyLayout | None = None
     output: Output | None = None
+
+    @property
+    def shown(self) -> Entry:
+        """The request as a reader sees it that holds no lock: `entry`, or one that has just arrived."""
+        arriving = self.arriving
+        if arriving is not None and arriving.switch.is_on:
+            return arriving.entry
+        return self.entry
 
     @property
     def sampler_seed(self) -> int:
@@ -189,6 +214,7 @@ class Tables:
         submit: starts writes of staged rows.
         wait: prepare waits until staged rows are written; else it refuses while they are not.
         watch: called after every visible change of a publication.
+        switch: makes the switch at which the entries of several slots are seen.
         sequences: every token sequence that any request or append had, by whose it was.
         digests: the snapshot digest of a handle's generation and version.
         fed: tokens that a client named for the next append to a handle.
@@ -213,6 +239,7 @@ class Tables:
     digests: dict[tuple[int, int, int], str] = field(factory=dict)
     fed: dict[int, tuple[int, ...]] = field(factory=dict)
     lock: threading.RLock = field(factory=threading.RLock)
+    switch: Callable[[], Switch] = Switch
 
     def need(self, action: str, holds: bool, code: str, detail: str = "") -> None:
         """Refuse unless the condition holds, or this very check is left out by a fault."""
@@ -231,6 +258,25 @@ class RefusedError(Exception):
         super().__init__(f"{code}: {detail}")
         self.code = code
         self.detail = detail
+
+
+def enter_together(tables: Tables, slots: list[Slot], entries: list[Entry]) -> None:
+    """Put an entry into each slot, all seen at one moment, by readers without the lock as well.
+
+    One entry needs no more than its own swap.
+    """
+    if len(slots) == 1 or tables.lacks("fork.child-by-child"):
+        for slot, entry in zip(slots, entries, strict=True):
+            slot.entry = entry
+        return
+    switch = tables.switch()
+    for slot, entry in zip(slots, entries, strict=True):
+        slot.arriving = Arrival(entry, switch)
+    switch.is_on = True
+    for slot, entry in zip(slots, entries, strict=True):
+        slot.entry = entry
+    for slot in slots:
+        slot.arriving = None
 
 
 _KEPT_SEQUENCES = 512

@@ -41,7 +41,7 @@ class Choice:
     @property
     def kept(self) -> int:
         """Who goes on if nobody is preempted: the current thread, else the first that can."""
-        return self.current if self.current in self.enabled else self.enabled[0]  # type: ignore[return-value]
+        return self.current if self.current in self.enabled else self.enabled[0]
 
     def point(self, thread: int) -> str | None:
         """Where a thread stands, None when it has ended."""
