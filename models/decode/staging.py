@@ -9,6 +9,7 @@ backend's.
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 import torch
 from attrs import frozen
@@ -34,26 +35,64 @@ def copy_rows(target: Tensor, rows: Tensor) -> None:
     borrow(target).copy_(borrow(rows))
 
 
+class Landing(Protocol):
+    """Where the rows of one part are written, be it one piece of memory or several."""
+
+    def write(self, rows: Tensor) -> None:
+        """Put the rows [B, H_kv, n, d_h] there."""
+        ...
+
+    def read(self) -> Tensor:
+        """The rows as they are there now, in the same shape."""
+        ...
+
+
+@frozen(eq=False)
+class InBuffer:
+    """Rows land in one tensor.
+
+    Attributes:
+        buffer: the tensor, [B, H_kv, n, d_h].
+    """
+
+    buffer: Tensor
+
+    def write(self, rows: Tensor) -> None:
+        """Copy the rows into the tensor."""
+        copy_rows(self.buffer, rows)
+
+    def read(self) -> Tensor:
+        """The tensor itself."""
+        return borrow(self.buffer)
+
+
 @frozen(eq=False)
 class StagedPart:
     """One part of one layer in an append.
 
     Attributes:
         start: position of the first row.
-        rows: the rows, [B, H_kv, n, d_h], as the same call may read them at once.
-        buffer: where the rows land, the same once the completion says so.
+        count: number of rows n.
+        given: the rows as they were handed over, [B, H_kv, n, d_h].
+        landing: where they land, the same once the completion says so.
         completion: what the device says about the landing.
     """
 
     start: int
-    rows: Tensor
-    buffer: Tensor
+    count: int
+    given: Tensor
+    landing: Landing
     completion: Completion
 
     @property
     def stop(self) -> int:
         """The position behind the last row."""
-        return self.start + self.buffer.shape[2]
+        return self.start + self.count
+
+    @property
+    def rows(self) -> Tensor:
+        """The rows as the same call may read them at once, behind ``completion.follow``."""
+        return self.landing.read() if self.completion.in_order else self.given
 
 
 class Staging:
@@ -113,10 +152,10 @@ class Staging:
             self._check_open(f"staging the {part.value} rows of layer {layer}")
             self._check_rows(layer, part, rows)
             first = self.start if start is None else start
-            buffer = self._buffer((layer, part), first, rows)
-            completion = self._submit(lambda: copy_rows(buffer, rows), self.shape.device)
-            at_once = buffer if completion.in_order else rows
-            self._parts[layer, part] = StagedPart(first, at_once, buffer, completion)
+            landing = self._landing((layer, part), first, rows)
+            completion = self._submit(lambda: landing.write(rows), self.shape.device)
+            count = rows.shape[2]
+            self._parts[layer, part] = StagedPart(first, count, rows, landing, completion)
 
     def view(self, layer: int) -> KVView:
         """The base rows of one layer, then its staged rows, with their positions.
@@ -178,7 +217,7 @@ class Staging:
 
     def rows(self, cell: Cell) -> Tensor:
         """The landed rows of one part, for the layout that installs them."""
-        return borrow(self._part(*cell).buffer)
+        return self._part(*cell).landing.read()
 
     @contextmanager
     def closing(self) -> Iterator[None]:
@@ -264,6 +303,10 @@ class Staging:
         return self._parts[layer, part]
 
     # What a layout with room of its own for staged rows overrides.
+
+    def _landing(self, cell: Cell, start: int, rows: Tensor) -> Landing:
+        """Where the rows of one part are written: here in one buffer."""
+        return InBuffer(self._buffer(cell, start, rows))
 
     def _buffer(self, cell: Cell, start: int, rows: Tensor) -> Tensor:
         """Where the rows of one part land: here a buffer of their own, zero until then."""
