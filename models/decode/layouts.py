@@ -37,6 +37,10 @@ class MixableSnapshot(Snapshot, ABC):
         keys, values = self.read(layer)
         return torch.arange(min(keys.shape[2], values.shape[2]), device=keys.device)
 
+    def kept(self) -> Lengths:
+        """Rows of K and of V for each layer that are still held: all of them, if not overridden."""
+        return self.lengths()
+
     @abstractmethod
     def mixed(self, newer: Self, cells: Iterable[Cell]) -> Self:
         """This snapshot with ``cells`` as ``newer`` has them."""
