@@ -66,6 +66,12 @@ class BadLengthError(DecodeError):
     code = "BAD_LENGTH"
 
 
+class CannotRewindError(DecodeError):
+    """A windowed layout no longer holds the rows that a call at this length would see."""
+
+    code = "CANNOT_REWIND"
+
+
 class RowsMissingError(DecodeError):
     """A layer's K or V was never staged."""
 

@@ -16,6 +16,7 @@ from kvspec.models.decode.errors import BadConfigError
 from kvspec.models.decode.layouts import Layout
 from kvspec.models.decode.shapes import SOUND, CacheShape, LayoutFaults
 from kvspec.models.decode.static import StaticLayout
+from kvspec.models.decode.window import WindowLayout
 
 AnyLayout = Layout[Any]
 """A layout of whatever kind."""
@@ -50,9 +51,14 @@ def _static(shape: CacheShape, sizes: StoreSizes, faults: LayoutFaults) -> Store
     return lambda: StaticLayout(shape, sizes.capacity, faults)
 
 
+def _window(shape: CacheShape, sizes: StoreSizes, faults: LayoutFaults) -> Store:
+    return lambda: WindowLayout(shape, sizes.window, sizes.rewind, faults)
+
+
 _KINDS: Final[dict[str, Callable[[CacheShape, StoreSizes, LayoutFaults], Store]]] = {
     DynamicLayout.name: _dynamic,
     StaticLayout.name: _static,
+    WindowLayout.name: _window,
 }
 
 LAYOUT_KINDS: Final = tuple(_KINDS)

@@ -108,6 +108,12 @@ class LayoutFaults:
             room of another append.
         alias_fork: a static child writes into the buffer of its parent. A dynamic layout never
             writes in place, so there this switch changes nothing.
+        allow_gone: a windowed layout truncates and forks to where rows of the window are gone.
+        window_early: a windowed layout drops one row more than its window and rewind allow.
+        row_as_position: a windowed layout counts positions from its first resident row.
+        read_before_fetch: an offloaded layout reads a layer before its transfer is over.
+        free_before_store: an offloaded layout gives a layer's rows on the device up, and takes them
+            for written, before the host has them.
     """
 
     tear: bool = False
@@ -119,6 +125,11 @@ class LayoutFaults:
     allow_beyond: bool = False
     overwrite: bool = False
     alias_fork: bool = False
+    allow_gone: bool = False
+    window_early: bool = False
+    row_as_position: bool = False
+    read_before_fetch: bool = False
+    free_before_store: bool = False
 
     @property
     def uneven(self) -> bool:
@@ -143,6 +154,10 @@ class Snapshot(Protocol):
 
     def lengths(self) -> Lengths:
         """Rows of K and of V for each layer."""
+        ...
+
+    def kept(self) -> Lengths:
+        """Rows of K and of V for each layer that are still held: fewer where a window dropped some."""
         ...
 
     def read(self, layer: int) -> tuple[Tensor, Tensor]:
