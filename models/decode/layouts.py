@@ -56,9 +56,11 @@ class Layout(ABC, Generic[S]):
         name: what this layout is called in messages and tables.
         shape: what its rows look like.
         faults: the guards it lacks.
+        writes_in_place: rows may land in memory that an older snapshot shows a part of.
     """
 
     name: ClassVar[str]
+    writes_in_place: ClassVar[bool] = False
 
     def __init__(self, shape: CacheShape, visible: S, faults: LayoutFaults = SOUND) -> None:
         self.shape = shape
