@@ -52,11 +52,14 @@ class DecodeBackend:
     """A KV cache that can be held against the core system (`kvspec.models.backend.Backend`).
 
     Attributes:
-        layout: "dynamic" or "static", how rows are stored.
+        layout: how rows are stored, one of `LAYOUT_KINDS`.
         device: where tensors live; by default CUDA where there is one.
         dtype: dtype of weights and rows.
         faults: the checks it forgets, by name (`FAULTS`).
         seed: seed of the weights.
+        window: keys that a query of the decoder sees, its own among them; None lets it see all. The
+            layout "window" then keeps no more rows than that takes, and refuses with CANNOT_REWIND a
+            fork, or a second truncation in a row, to where rows are gone.
         submit: starts the writes of staged rows; a test may hold them back (`Deferral`).
         wait: prepare waits for these writes; else it refuses with K_INCOMPLETE or V_INCOMPLETE.
         watch: called after each visible change of a publication, under the backend's lock.
@@ -75,6 +78,7 @@ class DecodeBackend:
         faults: tuple[str, ...] = (),
         seed: int = 0,
         *,
+        window: int | None = None,
         submit: Submit = run_now,
         wait: bool = True,
         watch: Callable[[], None] = _nothing,
@@ -92,6 +96,7 @@ class DecodeBackend:
         self.dtype = dtype
         self.faults = known_faults(tuple(faults))
         self.seed = seed
+        self.window = window
         self.submit = submit
         self.wait = wait
         self.watch = watch
@@ -151,7 +156,7 @@ class DecodeBackend:
         """Carry out an event, or refuse it with the code of the first check that fails.
 
         A refusal changes nothing, except that a stale publication rejects its append. A refusal by
-        a layout, which only faults can bring about, has the layout's code.
+        a layout, which only a window or faults can bring about, has the layout's code.
         """
         names: dict[str, Any] = dict(event.values)
         with self._held().lock:
@@ -242,19 +247,21 @@ class DecodeBackend:
     def _make_tables(self, instance: Instance) -> Tables:
         sizes = instance.sizes
         layers = sizes["Layer"]
-        config = DecoderConfig(layers=layers, vocab=VOCAB, dtype=self.dtype, seed=self.seed)
+        config = DecoderConfig(
+            layers=layers, vocab=VOCAB, dtype=self.dtype, window=self.window, seed=self.seed
+        )
         shape = CacheShape.of(config, self.device)
         rewind = int(instance.constants["rewind"] or 0)
         rows = ROOM * instance.bounds["Length"] + ROOM
-        room = StoreSizes(rows, layouts=sizes["Handle"], rewind=rewind)
+        # The logits behind the last row are read by a query at its own position, which looks one row
+        # further back than the next append does.
+        seen = None if self.window is None else self.window + 1
+        room = StoreSizes(rows, layouts=sizes["Handle"], window=seen, rewind=rewind)
         return Tables(
             kind=self.layout,
             store=open_store(self.layout, shape, room, layout_faults(self.faults)),
             shape=shape,
-            models=[
-                model_of(layers, abi, self.dtype, self.device, self.seed)
-                for abi in range(sizes["Abi"])
-            ],
+            models=[model_of(config, abi, self.device) for abi in range(sizes["Abi"])],
             context=int(instance.constants["context"] or 0),
             rewind=rewind,
             longest=instance.bounds["Length"],

@@ -43,20 +43,21 @@ class _CallCache:
     def view(self, layer: int) -> KVView:
         """Prefix rows, the rows that were visible at begin, and the call's own, with positions."""
         keys, values = [self.rows[layer, Part.KEY]], [self.rows[layer, Part.VALUE]]
-        seen = 0
+        where = [self._positions]
+        prompt = 0 if self._entry.block is None else PREFIX_ROWS
         if self._entry.rows is not None:
             base_keys, base_values = self._entry.rows.read(layer)
-            seen = min(base_keys.shape[2], base_values.shape[2], self._start)
+            places = self._entry.rows.positions(layer)
+            seen = int((places < self._start).sum())
             keys.insert(0, base_keys[:, :, :seen])
             values.insert(0, base_values[:, :, :seen])
+            where.insert(0, places[:seen] + prompt)
         if self._entry.block is not None:
             block_keys, block_values = self._pool.read(self._entry.block, layer)
             keys.insert(0, block_keys)
             values.insert(0, block_values)
-            seen += PREFIX_ROWS
-        past = positions_from(0, seen, self._positions.device)
-        where = torch.cat((past, self._positions))
-        return KVView(torch.cat(keys, dim=2), torch.cat(values, dim=2), where)
+            where.insert(0, positions_from(0, prompt, self._positions.device))
+        return KVView(torch.cat(keys, dim=2), torch.cat(values, dim=2), torch.cat(where))
 
 
 class Call:

@@ -53,12 +53,18 @@ class Meter:
     def logits(self, handle: int) -> Tensor:
         """Next-token logits [vocab] of a handle, from its cached rows."""
         view = view_of(self.tables, handle)
-        return self._model(view).logits(view.ids[-1], len(view.ids) - 1, view.layers())
+        return self._logits(self._model(view), view.ids[-1], view, view.layers())
 
     def uncached(self, handle: int) -> Tensor:
         """Next-token logits [vocab] of a handle, from its tokens alone."""
         view = view_of(self.tables, handle)
         return self._model(view).run(view.ids).logits
+
+    def _logits(
+        self, model: Model, token: int, view: View, layers: list[tuple[Tensor, Tensor]]
+    ) -> Tensor:
+        """Logits [vocab] of a token at the last position of a view."""
+        return model.logits(token, len(view.ids) - 1, layers, view.positions())
 
     def _model(self, view: View) -> Model:
         return self.tables.models[view.entry.abi or 0]
@@ -90,7 +96,7 @@ class Meter:
             found.append(Damage("layers", where, float(max(ends) - min(ends)), text))
         found += self._wrong_rows(where, view, layers)
         model = self._model(view)
-        cached = model.logits(view.ids[-1], len(view.ids) - 1, layers)
+        cached = self._logits(model, view.ids[-1], view, layers)
         found += _unequal_logits(where, cached, model.run(view.ids).logits)
         return found
 
@@ -100,14 +106,15 @@ class Meter:
         """Rows that an uncached run does not give: those of the block, and the request's own."""
         run = self._model(view).run(view.ids)
         wrong: dict[str, list[str]] = {}
-        for layer, pair in enumerate(layers):
+        for layer, (pair, positions) in enumerate(zip(layers, view.positions(), strict=True)):
             for part, rows, expected in zip(Part, pair, (run.keys, run.values), strict=True):
                 shown, right = rows[0], expected[layer]
-                for place in range(shown.shape[1]):
-                    if place < right.shape[1] and _is_same(shown[:, place], right[:, place]):
+                for index, place in enumerate(_places(positions, shown.shape[1])):
+                    row = shown[:, index]
+                    if place < right.shape[1] and _is_same(row, right[:, place]):
                         continue
-                    kind = "owner" if place < PREFIX_ROWS else "rows"
-                    wrong.setdefault(kind, []).append(self._whose(layer, part, shown[:, place]))
+                    kind = "owner" if index < PREFIX_ROWS else "rows"
+                    wrong.setdefault(kind, []).append(self._whose(layer, part, row))
         return [
             Damage(kind, where, float(len(whose)), _told(where, kind, whose))
             for kind, whose in wrong.items()
@@ -173,7 +180,7 @@ class Meter:
         if output is None or not output.prompt:
             return 1.0
         model, ids = self._model(view), output.prompt + output.tokens
-        cached = model.logits(ids[-1], len(view.ids) - 1, view.layers())
+        cached = self._logits(model, ids[-1], view, view.layers())
         return disagreement(cached, model.run(ids).logits)
 
     def _of_pool(self) -> list[Damage]:
@@ -192,6 +199,13 @@ def _told_free(block: int, free: list[int]) -> str:
 def _told(where: str, kind: str, whose: list[str]) -> str:
     place = "of its prefix block" if kind == "owner" else "of its own"
     return f"{where} reads {len(whose)} wrong rows {place}; they are of {'; '.join(sorted(set(whose)))}"
+
+
+def _places(positions: Tensor, count: int) -> list[int]:
+    """The positions of ``count`` rows; those of a part that is longer than the other go on from there."""
+    places: list[int] = positions.tolist()
+    after = places[-1] + 1 if places else 0
+    return places[:count] + list(range(after, after + count - len(places)))
 
 
 def _tolerance(right: Tensor) -> float:

@@ -156,5 +156,6 @@ def layout_faults(faults: frozenset[str]) -> LayoutFaults:
         allow_interval=True,
         allow_start=True,
         allow_beyond=True,
+        allow_gone=True,
         alias_fork="fork.shared-rows" in faults,
     )

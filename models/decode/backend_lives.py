@@ -77,14 +77,14 @@ def allocated(tables: Tables, handle: int) -> dict[str, int]:
     return {
         "allocated_blocks": len(Part) * tables.shape.layers if slots else 0,
         "allocated_slots": slots,
-        "used_slots": 0 if layout is None else layout.length,
+        "used_slots": 0 if layout is None else layout.snapshot().kept()[0][0],
     }
 
 
 def resident_bytes(tables: Tables, entry: Entry) -> int:
-    """Bytes of the K and V rows that a reader of the request sees, in all layers."""
+    """Bytes of the K and V rows that are held for a reader of the request, in all layers."""
     shape = tables.shape
-    rows = 0 if entry.rows is None else sum(k + v for k, v in entry.rows.lengths())
+    rows = 0 if entry.rows is None else sum(k + v for k, v in entry.rows.kept())
     return rows * shape.batch * shape.kv_heads * shape.head_dim * shape.dtype.itemsize
 
 

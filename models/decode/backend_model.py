@@ -57,20 +57,20 @@ class _Recorded(CallRows):
 class _Given:
     """A cache that answers with given rows, whatever the call itself produces."""
 
-    def __init__(self, layers: Sequence[tuple[Tensor, Tensor]], device: torch.device) -> None:
+    def __init__(
+        self, layers: Sequence[tuple[Tensor, Tensor]], positions: Sequence[Tensor]
+    ) -> None:
         self._layers = layers
-        self._device = device
+        self._positions = positions
 
     def stage(self, layer: int, part: Part, rows: Tensor) -> None:
         """Nothing: the row of the last token is in the cache already."""
 
     def view(self, layer: int) -> KVView:
-        """The given rows, from position 0 on; where K and V differ, as many as both have."""
+        """The given rows at their positions; where K and V differ, as many as both have."""
         keys, values = self._layers[layer]
         count = min(keys.shape[2], values.shape[2])
-        return KVView(
-            keys[:, :, :count], values[:, :, :count], positions_from(0, count, self._device)
-        )
+        return KVView(keys[:, :, :count], values[:, :, :count], self._positions[layer])
 
 
 class Model:
@@ -98,13 +98,19 @@ class Model:
         return found
 
     @torch.inference_mode()
-    def logits(self, token: int, position: int, layers: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    def logits(
+        self,
+        token: int,
+        position: int,
+        layers: Sequence[tuple[Tensor, Tensor]],
+        positions: Sequence[Tensor],
+    ) -> Tensor:
         """Logits [vocab] behind ``token`` at ``position``, read from given K and V of each layer.
 
-        Rows are [1, H_kv, position + 1, d_h], that of the token among them.
+        Rows are [1, H_kv, R, d_h] at ``positions`` [R] of each layer, that of the token among them.
         """
         device = self.decoder.device
-        cache = _Given(layers, device)
+        cache = _Given(layers, positions)
         where = torch.tensor([position], device=device)
         return self.decoder.forward(torch.tensor([[token]], device=device), where, cache)[0, -1]
 
@@ -136,9 +142,9 @@ class Model:
 
 
 @lru_cache(maxsize=64)
-def model_of(layers: int, abi: int, dtype: torch.dtype, device: torch.device, seed: int) -> Model:
+def model_of(config: DecoderConfig, abi: int, device: torch.device) -> Model:
     """The model of an ABI; equal arguments give one and the same, with the runs it has kept."""
-    return Model(DecoderConfig(layers=layers, vocab=VOCAB, dtype=dtype, seed=seed), device, abi)
+    return Model(config, device, abi)
 
 
 VOCAB = 128

@@ -13,7 +13,9 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
+from kvspec.models.decode.backend_model import PREFIX_ROWS
 from kvspec.models.decode.backend_tables import Entry, Pool, Tables
+from kvspec.models.decode.decoder import positions_from
 from kvspec.models.decode.errors import DecodeError
 from kvspec.models.decode.shapes import Lengths, Snapshot
 
@@ -54,7 +56,10 @@ class View:
 
     @torch.inference_mode()
     def layers(self) -> list[tuple[Tensor, Tensor]]:
-        """K and V of each layer, prompt rows first, [1, H_kv, P + T, d_h] each, from memory now."""
+        """K and V of each layer, prompt rows first, [1, H_kv, P + R, d_h] each, from memory now.
+
+        R is the number of committed tokens T, or less where a window dropped rows.
+        """
         found = []
         for layer in range(self._pool.keys.shape[0]):
             keys, values = self._rows.read(layer)
@@ -64,6 +69,18 @@ class View:
                 values = torch.cat((before_values, values), dim=2)
             found.append((keys, values))
         return found
+
+    def positions(self) -> list[Tensor]:
+        """The position of each row of ``layers``, prompt rows first, int64 [P + R] for each layer.
+
+        R is the number of rows that K and V both have behind the prompt, without dropped ones.
+        """
+        prompt = 0 if self.entry.block is None else PREFIX_ROWS
+        first = positions_from(0, prompt, self._pool.keys.device)
+        return [
+            torch.cat((first, self._rows.positions(layer) + prompt))
+            for layer in range(self._pool.keys.shape[0])
+        ]
 
 
 def view_of(tables: Tables, handle: int) -> View:

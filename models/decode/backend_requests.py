@@ -166,8 +166,9 @@ class Requests:
             layout = self.tables.store()
             return layout, layout.snapshot()
         whole = n == len(parent.entry.tokens)
-        if self.tables.lacks("fork.shared-rows") and self.tables.kind == "dynamic" and whole:
-            # A dynamic layout never writes in place: here the table itself is shared.
+        in_place = parent.layout.writes_in_place
+        if self.tables.lacks("fork.shared-rows") and not in_place and whole:
+            # A layout that never writes in place has no alias: here the table itself is shared.
             return parent.layout, parent.layout.snapshot()
         child = parent.layout.fork(n)
         return child, child.snapshot()

@@ -191,6 +191,7 @@ class StaticLayout(Layout[StaticSnapshot]):
     """
 
     name = "static"
+    writes_in_place = True
 
     def __init__(
         self,
