@@ -5,7 +5,8 @@ whose changes all readers see whole; on top of them the backend, a cache that ca
 core system. Left out here: other architectures, several devices.
 
 Reading order: ``config``, ``weights``, ``ops``, ``hooks``, ``decoder`` (the model); ``completion``,
-``shapes``, ``staging``, ``layouts``, ``dynamic``, ``static``, ``kinds`` (the rows); ``calls``,
+``shapes``, ``staging``, ``layouts``, ``dynamic``, ``static``, ``kinds`` (the rows); ``workers``, ``streams``, ``readers`` (work on other
+streams and threads); ``calls``,
 ``agreement``, ``layer_trace`` (the two together); ``backend_model``, ``backend_tables``, ``backend_calls``,
 ``backend_appends``, ``backend_requests``, ``backend_batch``, ``backend_reading``, ``backend_observe``,
 ``backend_damage``, ``backend_faults``, ``backend`` (the cache under test).
@@ -23,10 +24,13 @@ from kvspec.models.decode.dynamic import DynamicLayout
 from kvspec.models.decode.errors import DecodeError
 from kvspec.models.decode.hooks import CallRows, KVView, LayerCache, Part, UpdateCache, update
 from kvspec.models.decode.kinds import LAYOUT_KINDS, AnyLayout, allocate
-from kvspec.models.decode.layouts import Layout
+from kvspec.models.decode.layouts import Layout, Publication
+from kvspec.models.decode.readers import Reader, Reading
 from kvspec.models.decode.shapes import SOUND, CacheShape, LayoutFaults, Snapshot
 from kvspec.models.decode.staging import Staging
 from kvspec.models.decode.static import StaticLayout
+from kvspec.models.decode.streams import CudaStream, Stream, open_stream, submit_on
+from kvspec.models.decode.workers import WorkerStream
 
 __all__ = [
     "FAULTS",
@@ -37,6 +41,7 @@ __all__ = [
     "CacheShape",
     "CallRows",
     "Completion",
+    "CudaStream",
     "DecodeBackend",
     "DecodeError",
     "Decoder",
@@ -51,12 +56,17 @@ __all__ = [
     "NotReadableError",
     "Part",
     "Produced",
+    "Publication",
+    "Reader",
+    "Reading",
     "Snapshot",
     "Staging",
     "StaticLayout",
+    "Stream",
     "Submit",
     "UpdateCache",
     "View",
+    "WorkerStream",
     "agrees",
     "allocate",
     "append",
@@ -66,8 +76,10 @@ __all__ = [
     "fault_for",
     "finish",
     "make_backend",
+    "open_stream",
     "positions_from",
     "run_now",
+    "submit_on",
     "uncached_logits",
     "update",
 ]

@@ -84,6 +84,10 @@ class Immediate:
         """Return at once."""
 
 
+DONE: Final[Completion] = Immediate()
+"""The completion of work that was over long ago."""
+
+
 class CudaEvent:
     """The completion of kernels on the stream that was current when this was made."""
 

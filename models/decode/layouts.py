@@ -7,7 +7,8 @@ phases, conflicts): that is the backend's. A layout refuses only what would leav
 or in the wrong place.
 
 Assumptions: one lock a layout orders its writers; reading a Python reference is atomic, so readers
-take no lock. Locks are taken in the order layout, staging, buffer.
+take no lock. Locks are taken in the order layout, staging, buffer. A publication that is not settled
+shows rows that only those find who order themselves behind its event (`publication`).
 """
 
 import threading
@@ -16,9 +17,10 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar, Generic, Self, TypeVar
 
 import torch
+from attrs import frozen
 from torch import Tensor
 
-from kvspec.models.decode.completion import Submit, run_now, settle
+from kvspec.models.decode.completion import DONE, Completion, Submit, record, run_now, settle
 from kvspec.models.decode.errors import (
     BadLengthError,
     ForeignStagingError,
@@ -47,6 +49,20 @@ class MixableSnapshot(Snapshot, ABC):
 
 
 S = TypeVar("S", bound=MixableSnapshot)
+V = TypeVar("V")
+
+
+@frozen(eq=False)
+class Publication(Generic[V]):
+    """What was made visible, and when other streams may read it.
+
+    Attributes:
+        seen: the snapshot, or what else a reader reads from.
+        landed: the event of the publication; a reader's stream that follows it finds all rows.
+    """
+
+    seen: V
+    landed: Completion = DONE
 
 
 class Layout(ABC, Generic[S]):
@@ -66,6 +82,7 @@ class Layout(ABC, Generic[S]):
         self.shape = shape
         self.faults = faults
         self._visible: S | None = visible
+        self._landed: Completion = DONE
         self._lock = threading.RLock()
 
     # Reading.
@@ -109,6 +126,16 @@ class Layout(ABC, Generic[S]):
             )
         return visible
 
+    def publication(self) -> Publication[S]:
+        """What is visible now, with the event that a stream must follow before it reads it.
+
+        Raises:
+            ReleasedRowsError: the handle's rows were given up.
+        """
+        # In this order: each event comes behind those before it, so a later one will do.
+        seen = self.snapshot()
+        return Publication(seen, self._landed)
+
     def lengths(self) -> Lengths:
         """Visible rows of K and of V for each layer, now."""
         return self.snapshot().lengths()
@@ -142,11 +169,12 @@ class Layout(ABC, Generic[S]):
             base = self.snapshot()
             return self._open(base, self._length_of(base), count, submit)
 
-    def install(self, staging: Staging, *, wait: bool = True) -> S:
+    def install(self, staging: Staging, *, wait: bool = True, settle: bool = True) -> S:
         """Make the staged rows of all layers visible in one step, and close the append.
 
-        With ``wait`` it first waits for every part to be written; without, it checks. A refusal
-        leaves everything as it was, the append open.
+        With ``wait`` it first waits for every part to be written; without, it checks. With
+        ``settle`` it also waits for what landing them started; without, that goes on, and readers
+        on other streams follow `publication`. A refusal leaves everything as it was, the append open.
 
         Raises:
             ReleasedRowsError: the handle's rows were given up.
@@ -157,9 +185,11 @@ class Layout(ABC, Generic[S]):
             IntervalMismatchError: a part covers another interval than the append.
             RowsIncompleteError: a part is not yet written, and ``wait`` is off.
         """
-        return _last(self.install_steps(staging, wait=wait))
+        return _last(self.install_steps(staging, wait=wait, settle=settle))
 
-    def install_steps(self, staging: Staging, *, wait: bool = True) -> Iterator[S]:
+    def install_steps(
+        self, staging: Staging, *, wait: bool = True, settle: bool = True
+    ) -> Iterator[S]:
         """The same, yielding after each visible change: one when sound, 2 L when torn."""
         self.snapshot()
         if wait and not self.faults.allow_incomplete:
@@ -167,9 +197,10 @@ class Layout(ABC, Generic[S]):
         with self._lock, staging.closing():
             older = self.snapshot()
             self._check_install(older, staging)
+            self._landed.follow()
             newer = self._land(older, staging)
             # Landing started work too; nobody may see a row before that work is done.
-            settle(self.shape.device)
+            self._mark_landed(settle=settle)
             if not self.faults.tear:
                 self._visible = newer
         yield from self._swap_steps(older, newer)
@@ -188,8 +219,9 @@ class Layout(ABC, Generic[S]):
         with self._lock:
             older = self.snapshot()
             self._check_prefix(older, n, "truncate")
+            self._landed.follow()
             newer = self._cut(older, n)
-            settle(self.shape.device)
+            self._mark_landed(settle=True)
             if not self.faults.tear:
                 self._visible = newer
         yield from self._swap_steps(older, newer)
@@ -203,6 +235,7 @@ class Layout(ABC, Generic[S]):
         """
         parent = self.snapshot()
         self._check_prefix(parent, n, "fork")
+        self._landed.follow()
         child = self._child(parent, n)
         settle(self.shape.device)
         return child
@@ -229,6 +262,13 @@ class Layout(ABC, Generic[S]):
     @abstractmethod
     def _child(self, parent: S, n: int) -> Self:
         """A layout of its own that shows the rows [0, n) of ``parent``."""
+
+    def _mark_landed(self, *, settle: bool) -> None:
+        """Take down the event of a publication, before what it shows is visible."""
+        landed = record(self.shape.device)
+        if settle:
+            landed.wait()
+        self._landed = landed
 
     def _swap_steps(self, older: S, newer: S) -> Iterator[S]:
         if not self.faults.tear:
