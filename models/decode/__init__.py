@@ -5,11 +5,11 @@ whose changes all readers see whole; on top of them the backend, a cache that ca
 core system. Left out here: other architectures, several devices.
 
 Reading order: ``config``, ``weights``, ``ops``, ``hooks``, ``decoder`` (the model); ``completion``,
-``shapes``, ``staging``, ``layouts``, ``dynamic``, ``static``, ``kinds`` (the rows); ``workers``, ``streams``, ``readers`` (work on other
-streams and threads); ``calls``,
-``agreement``, ``layer_trace`` (the two together); ``backend_model``, ``backend_tables``, ``backend_calls``,
-``backend_appends``, ``backend_requests``, ``backend_batch``, ``backend_reading``, ``backend_observe``,
-``backend_damage``, ``backend_faults``, ``backend`` (the cache under test).
+``shapes``, ``staging``, ``layouts``, ``dynamic``, ``static``, ``kinds`` (the rows); ``workers``,
+``streams``, ``readers`` (work on other streams and threads); ``calls``, ``agreement``, ``layer_trace`` (model
+and rows together); ``backend_model``, ``backend_tables``, ``backend_calls``, ``backend_appends``,
+``backend_requests``, ``backend_batch``, ``backend_reading``, ``backend_observe``, ``backend_damage``,
+``backend_faults``, ``backend`` (the cache under test).
 """
 
 from kvspec.models.decode.agreement import TOLERANCES, agrees, disagreement
@@ -30,6 +30,7 @@ from kvspec.models.decode.shapes import SOUND, CacheShape, LayoutFaults, Snapsho
 from kvspec.models.decode.staging import Staging
 from kvspec.models.decode.static import StaticLayout
 from kvspec.models.decode.streams import CudaStream, Stream, open_stream, submit_on
+from kvspec.models.decode.window import WindowLayout, most_rows
 from kvspec.models.decode.workers import WorkerStream
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "Submit",
     "UpdateCache",
     "View",
+    "WindowLayout",
     "WorkerStream",
     "agrees",
     "allocate",
@@ -76,6 +78,7 @@ __all__ = [
     "fault_for",
     "finish",
     "make_backend",
+    "most_rows",
     "open_stream",
     "positions_from",
     "run_now",
