@@ -13,7 +13,11 @@ from kvspec.models.decode import (
     DecodeBackend,
     Deferral,
     NotReadableError,
+    Reader,
+    Stream,
     make_backend,
+    open_stream,
+    submit_on,
 )
 from kvspec.spec import core
 
@@ -206,6 +210,87 @@ def test_publishing_unwritten_rows_gives_wrong_logits(layout: str) -> None:
     assert harm["rows"].amount == 6
     assert "never written" in harm["rows"].text
     assert harm["logits"].amount > 0.01
+
+
+def lost_rows(backend: DecodeBackend) -> dict[str, float]:
+    """Publish an append, and measure the harm by its kind."""
+    stage_all(backend, 0, 1)
+    do(backend, "prepare", 0)
+    do(backend, "publish", 0)
+    return {found.kind: found.amount for found in backend.damage()}
+
+
+ON_CUDA = pytest.param(
+    "cuda",
+    marks=[
+        pytest.mark.cuda,
+        pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    ],
+)
+
+
+@pytest.mark.parametrize("device", ["cpu", ON_CUDA])
+@pytest.mark.parametrize("layout", LAYOUT_KINDS)
+def test_prepare_polls_the_events_of_two_streams(layout: str, device: str) -> None:
+    """Rows on a stream that is late hold prepare back, with the code of the part that is missing."""
+    with open_stream(torch.device(device)) as early, open_stream(torch.device(device)) as late:
+        # K and V are staged in turn, so that all V rows go to the second stream.
+        backend = allocated(layout, device=device, submit=submit_on(early, late), wait=False)
+        publish_all_on(backend, early, late)
+        late.hold()
+        stage_all(backend, 1, 1)
+        early.synchronize()
+        prepare = Event("prepare", (("x", 0),))
+        assert backend.perform(prepare).code == "V_INCOMPLETE"
+        late.release()
+        late.synchronize()
+        assert backend.perform(prepare).accepted
+        do(backend, "publish", 0)
+        assert backend.damage() == []
+
+
+def publish_all_on(backend: DecodeBackend, *streams: Stream) -> None:
+    """Publish a row that was written on streams which are not late."""
+    stage_all(backend, 0, 1)
+    for stream in streams:
+        stream.synchronize()
+    do(backend, "prepare", 0)
+    do(backend, "publish", 0)
+    do(backend, "forget", 0)
+
+
+@pytest.mark.parametrize("device", ["cpu", ON_CUDA])
+@pytest.mark.parametrize("layout", LAYOUT_KINDS)
+def test_publishing_before_the_event_is_measured_in_numbers(layout: str, device: str) -> None:
+    """Late rows: the sound backend waits for them, the faulty one shows memory as it was before."""
+    harm = {}
+    for faults in ((), ("publish.unwritten",)):
+        with open_stream(torch.device(device)) as late:
+            backend = allocated(layout, *faults, device=device, submit=submit_on(late))
+            late.hold(until_waited=True)
+            harm[faults] = lost_rows(backend)
+    assert harm[()] == {}
+    assert harm["publish.unwritten",]["rows"] == 6
+    assert harm["publish.unwritten",]["logits"] > 0.01
+
+
+@pytest.mark.parametrize("device", ["cpu", ON_CUDA])
+@pytest.mark.parametrize("layout", LAYOUT_KINDS)
+def test_a_reader_on_its_own_stream_reads_all_layers_of_a_handle(layout: str, device: str) -> None:
+    """A view copied late, after more appends, is that of the moment at which it was taken."""
+    with open_stream(torch.device(device)) as late, open_stream(torch.device(device)) as eye:
+        backend = allocated(layout, device=device, submit=submit_on(late))
+        late.hold(until_waited=True)
+        publish_all(backend, 0, 2)
+        expected = [(keys.clone(), values.clone()) for keys, values in backend.read(0).layers()]
+        reader = Reader(eye)
+        eye.hold()
+        reading = reader.copy_view(backend.read(0))
+        publish_all(backend, 2, 1)
+        assert not reading.is_complete()
+        eye.release()
+        for found, right in zip(reading.result(), expected, strict=True):
+            assert all(torch.equal(*pair) for pair in zip(found, right, strict=True))
 
 
 @pytest.mark.cuda
