@@ -1,0 +1,235 @@
+"""What of an offloaded store is on the device: at most two layers, and the transfers that move them.
+
+Modelled: a room on the device for `LAYERS_ON_DEVICE` layers, the one in use and the one that comes next.
+To read a layer is to wait for its transfer and to start that of the next one, so that the copy runs
+beside the layer's arithmetic. A layer that is not there is fetched again from its rows on the host, which
+are whole and never change once they are visible; so it may be dropped at any time. Rows of an append
+under way are on the device first: a layer with such rows is dropped only when the host has them, and who
+needs the room waits for that. Transfers to the device run on a stream of the room's own (`streams`), on
+the CPU a thread; transfers to the host are the writes of staged rows, on whatever stream the append was
+given. Left out: the rows that a reader still holds in its own hands; a policy that fetches the first
+layer before a call begins.
+
+Assumptions: the room's lock is never held while somebody waits.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Final, Protocol
+
+import torch
+from attrs import define, field
+from torch import Tensor
+
+from kvspec.models.decode.completion import CURRENT_QUEUE, DONE, Completion, Submit, Write, borrow
+from kvspec.models.decode.shapes import SOUND, CacheShape, LayoutFaults
+from kvspec.models.decode.streams import Stream, open_stream
+
+LAYERS_ON_DEVICE: Final = 2
+"""Layers of a store that may be on the device at a time."""
+
+Rows = tuple[Tensor, Tensor]
+"""K and V of one layer, [B, H_kv, T, d_h] each."""
+
+
+class OnHost(Protocol):
+    """Something whose layers lie on the host, whole and unchanging."""
+
+    def on_host(self, layer: int) -> Rows:
+        """K and V of one layer as they lie on the host."""
+        ...
+
+
+@torch.inference_mode()
+def transfer(target: Tensor, rows: Tensor) -> None:
+    """Start to copy ``rows`` into ``target``, between host and device in either direction.
+
+    On CUDA the host's side is pinned, and the copy is over when an event recorded behind it fires.
+    """
+    borrow(target).copy_(borrow(rows), non_blocking=True)
+
+
+@define(eq=False)
+class _Resident:
+    """What is on the device of one layer of one snapshot.
+
+    Attributes:
+        owner: the snapshot, which is not kept alive by this.
+        layer: the layer.
+        fetched: the snapshot's rows, there once ``arrival`` says so; None while nobody asked for them.
+        arrival: of the transfer.
+        staged: rows of appends on that snapshot, by where they go on the host, with the completion of
+            that transfer.
+    """
+
+    owner: weakref.ref[OnHost]
+    layer: int
+    fetched: Rows | None = None
+    arrival: Completion = DONE
+    staged: dict[object, tuple[Tensor, Completion]] = field(factory=dict)
+
+    def is_of(self, owner: OnHost, layer: int) -> bool:
+        """It is this layer of this snapshot."""
+        return self.owner() is owner and self.layer == layer
+
+    def late(self) -> list[Completion]:
+        """Transfers to the host that are not over."""
+        return [written for _, written in self.staged.values() if not written.is_complete()]
+
+
+class DeviceRoom:
+    """The layers of one store that are on the device.
+
+    ``fetches`` starts a transfer to the device; by default it runs on a stream of the room's own.
+
+    Attributes:
+        shape: what rows look like on the device.
+        fetched: transfers of a layer to the device so far.
+        stored: transfers of a part of a layer to the host so far.
+        most: the largest number of layers that were on the device at a time.
+    """
+
+    def __init__(
+        self, shape: CacheShape, faults: LayoutFaults = SOUND, fetches: Submit | None = None
+    ) -> None:
+        self.shape = shape
+        self.fetched = 0
+        self.stored = 0
+        self.most = 0
+        self._faults = faults
+        self._fetches = fetches
+        self._residents: list[_Resident] = []
+        self._lock = threading.Lock()
+
+    @property
+    def layers(self) -> int:
+        """Layers that are on the device now."""
+        return len(self._residents)
+
+    def read(self, owner: OnHost, layer: int) -> Rows:
+        """K and V of a layer on the device, once they are there; the next layer's transfer is started."""
+        resident = self._with_rows(owner, layer)
+        if layer + 1 < self.shape.layers:
+            self._with_rows(owner, layer + 1, in_use=resident)
+        if not self._faults.read_before_fetch:
+            _arrive(resident.arrival)
+        with self._lock:
+            keys, values = self._rows_started(owner, resident)
+        return borrow(keys), borrow(values)
+
+    def hold(
+        self, owner: OnHost, layer: int, place: object, rows: Tensor, written: Completion
+    ) -> None:
+        """Keep the rows of an append on the device, at least until the host has them at ``place``."""
+        while True:
+            resident = self._admitted(owner, layer)
+            with self._lock:
+                # Another thread may have dropped the layer meanwhile.
+                if resident in self._residents:
+                    resident.staged[place] = (rows, written)
+                    self.stored += 1
+                    return
+
+    def staged(self, owner: OnHost, layer: int, place: object) -> Tensor | None:
+        """Rows that are held for ``place``, or None when they were dropped."""
+        with self._lock:
+            for resident in self._residents:
+                if resident.is_of(owner, layer) and place in resident.staged:
+                    return resident.staged[place][0]
+        return None
+
+    def bring(self, rows: Tensor) -> Tensor:
+        """Rows from the host, on the device, once they are there."""
+        target = self._empty(rows)
+        _arrive(self._start(lambda: transfer(target, rows)))
+        return target
+
+    def let_go(self, places: set[object]) -> None:
+        """Drop the rows of an append that is over; a transfer under way has what it needs."""
+        with self._lock:
+            for resident in self._residents:
+                for place in places & resident.staged.keys():
+                    del resident.staged[place]
+
+    def drop(self, owner: OnHost) -> None:
+        """Drop the layers of a snapshot that nobody needs on the device, but for rows of appends."""
+        with self._lock:
+            self._residents = [
+                each for each in self._residents if each.owner() is not owner or each.staged
+            ]
+
+    def _with_rows(self, owner: OnHost, layer: int, in_use: _Resident | None = None) -> _Resident:
+        """A layer whose transfer to the device was started."""
+        resident = self._admitted(owner, layer, in_use)
+        with self._lock:
+            self._rows_started(owner, resident)
+        return resident
+
+    def _rows_started(self, owner: OnHost, resident: _Resident) -> Rows:
+        if resident.fetched is None:
+            host = owner.on_host(resident.layer)
+            rows = (self._empty(host[0]), self._empty(host[1]))
+            resident.arrival = self._start(lambda: _transfer_both(rows, host))
+            resident.fetched = rows
+            self.fetched += 1
+        return resident.fetched
+
+    def _admitted(self, owner: OnHost, layer: int, in_use: _Resident | None = None) -> _Resident:
+        """The layer's place on the device, now the youngest; for it the oldest other one makes room."""
+        while True:
+            with self._lock:
+                for resident in self._residents:
+                    if resident.is_of(owner, layer):
+                        self._residents.remove(resident)
+                        self._residents.append(resident)
+                        return resident
+                if len(self._residents) < LAYERS_ON_DEVICE:
+                    self._residents.append(_Resident(weakref.ref(owner), layer))
+                    self.most = max(self.most, len(self._residents))
+                    return self._residents[-1]
+                oldest = next(each for each in self._residents if each is not in_use)
+                late = oldest.late()
+                if not late:
+                    self._residents.remove(oldest)
+            for written in late:
+                written.wait()
+
+    def _empty(self, rows: Tensor) -> Tensor:
+        return torch.zeros(rows.shape, dtype=rows.dtype, device=self.shape.device)
+
+    def _start(self, write: Write) -> Completion:
+        if self._fetches is None:
+            stream = open_stream(self.shape.device, "fetches")
+            # The stream does not know the room, so that a room that nobody needs ends its stream.
+            weakref.finalize(self, stream.close)
+            self._fetches = _apart(stream)
+        return self._fetches(write, self.shape.device)
+
+
+def _apart(stream: Stream) -> Submit:
+    """Work of that stream alone: rows on the host are whole, whatever a thread's own stream has to do."""
+
+    def submit(write: Write, device: torch.device) -> Completion:
+        del device
+        token = CURRENT_QUEUE.set(None)
+        try:
+            return stream.launch(write)
+        finally:
+            CURRENT_QUEUE.reset(token)
+
+    return submit
+
+
+def _transfer_both(targets: Rows, rows: Rows) -> None:
+    for target, host in zip(targets, rows, strict=True):
+        transfer(target, host)
+
+
+def _arrive(arrival: Completion) -> None:
+    """Let what follows find the rows: on a stream in order behind the transfer, else by waiting."""
+    if arrival.in_order:
+        arrival.follow()
+    else:
+        arrival.wait()
