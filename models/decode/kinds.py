@@ -14,6 +14,8 @@ from attrs import frozen
 from kvspec.models.decode.dynamic import DynamicLayout
 from kvspec.models.decode.errors import BadConfigError
 from kvspec.models.decode.layouts import Layout
+from kvspec.models.decode.offloaded import OffloadedLayout
+from kvspec.models.decode.residency import DeviceRoom
 from kvspec.models.decode.shapes import SOUND, CacheShape, LayoutFaults
 from kvspec.models.decode.static import StaticLayout
 from kvspec.models.decode.window import WindowLayout
@@ -55,10 +57,17 @@ def _window(shape: CacheShape, sizes: StoreSizes, faults: LayoutFaults) -> Store
     return lambda: WindowLayout(shape, sizes.window, sizes.rewind, faults)
 
 
+def _offloaded(shape: CacheShape, sizes: StoreSizes, faults: LayoutFaults) -> Store:
+    del sizes
+    room = DeviceRoom(shape, faults)
+    return lambda: OffloadedLayout(room, faults)
+
+
 _KINDS: Final[dict[str, Callable[[CacheShape, StoreSizes, LayoutFaults], Store]]] = {
     DynamicLayout.name: _dynamic,
     StaticLayout.name: _static,
     WindowLayout.name: _window,
+    OffloadedLayout.name: _offloaded,
 }
 
 LAYOUT_KINDS: Final = tuple(_KINDS)
