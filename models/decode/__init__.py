@@ -5,11 +5,12 @@ whose changes all readers see whole; on top of them the backend, a cache that ca
 core system. Left out here: other architectures, several devices.
 
 Reading order: ``config``, ``weights``, ``ops``, ``hooks``, ``decoder`` (the model); ``completion``,
-``shapes``, ``staging``, ``layouts``, ``dynamic``, ``static``, ``window``, ``offloaded``, ``kinds`` (the
-rows); ``workers``, ``streams``, ``readers`` (work on other streams and threads); ``calls``,
-``agreement``, ``layer_trace`` (model and rows together); ``backend_model``, ``backend_tables``,
-``backend_calls``, ``backend_appends``, ``backend_requests``, ``backend_batch``, ``backend_reading``,
-``backend_observe``, ``backend_damage``, ``backend_faults``, ``backend`` (the cache under test).
+``shapes``, ``staging``, ``layouts``, ``dynamic``, ``static``, ``window``, ``residency``, ``offloaded``,
+``kinds`` (the rows); ``workers``, ``streams``, ``readers`` (work on other streams and threads);
+``calls``, ``agreement``, ``layer_trace`` (model and rows together); ``backend_model``,
+``backend_tables``, ``backend_calls``, ``backend_appends``, ``backend_requests``, ``backend_batch``,
+``backend_reading``, ``backend_observe``, ``backend_damage``, ``backend_faults``, ``backend`` (the cache
+under test).
 """
 
 from kvspec.models.decode.agreement import TOLERANCES, agrees, disagreement
@@ -25,7 +26,9 @@ from kvspec.models.decode.errors import DecodeError
 from kvspec.models.decode.hooks import CallRows, KVView, LayerCache, Part, UpdateCache, update
 from kvspec.models.decode.kinds import LAYOUT_KINDS, AnyLayout, allocate
 from kvspec.models.decode.layouts import Layout, Publication
+from kvspec.models.decode.offloaded import OffloadedLayout
 from kvspec.models.decode.readers import Reader, Reading
+from kvspec.models.decode.residency import LAYERS_ON_DEVICE, DeviceRoom
 from kvspec.models.decode.shapes import SOUND, CacheShape, LayoutFaults, Snapshot
 from kvspec.models.decode.staging import Staging
 from kvspec.models.decode.static import StaticLayout
@@ -35,6 +38,7 @@ from kvspec.models.decode.workers import WorkerStream
 
 __all__ = [
     "FAULTS",
+    "LAYERS_ON_DEVICE",
     "LAYOUT_KINDS",
     "SOUND",
     "TOLERANCES",
@@ -48,6 +52,7 @@ __all__ = [
     "Decoder",
     "DecoderConfig",
     "Deferral",
+    "DeviceRoom",
     "DynamicLayout",
     "ForwardSteps",
     "KVView",
@@ -55,6 +60,7 @@ __all__ = [
     "Layout",
     "LayoutFaults",
     "NotReadableError",
+    "OffloadedLayout",
     "Part",
     "Produced",
     "Publication",
