@@ -264,7 +264,7 @@ class ControlledLock:
         """Take it, when it is free or held by this thread."""
         me = self._me()
         if self._depth == 0 or self._owner != me:
-            self._scheduler.point(f"{self._name}.acquire", self._is_free, f"waits for {self._name}")
+            self._scheduler.point(f"{self._name} acquire", self._is_free, f"waits for {self._name}")
             if self._depth and not self._scheduler.is_over:
                 raise StuckError(
                     f"{self._name} is held by thread {self._owner} and taken by a thread of no run: "
@@ -280,7 +280,7 @@ class ControlledLock:
             raise RuntimeError(f"{self._name} is not held by this thread: acquire it first")
         if self._depth == 1 and not self._scheduler.is_over:
             try:
-                self._scheduler.point(f"{self._name}.release")
+                self._scheduler.point(f"{self._name} release")
             finally:
                 self._let_go()
         elif self._depth == 1:

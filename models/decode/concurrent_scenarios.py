@@ -1,0 +1,253 @@
+"""Scenarios: a few clients with a few calls each, on a cache that has come to a given point.
+
+Modelled: an instance of the core system, events that lead to where the clients begin, and what each
+client asks, in order. Left out: clients that choose by what they were told (`concurrent_clients`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from attrs import frozen
+
+from kvspec.models.backend import Reply
+from kvspec.models.concrete.machine import Event, Machine
+from kvspec.models.concrete.state import State
+from kvspec.models.decode.concurrent import ConcurrentBackend, Look
+from kvspec.models.decode.concurrent_faults import (
+    ABORT_LATE,
+    AFTER_FREE,
+    BLOCK_TWICE,
+    CHECK_THEN_ACT,
+    CHILD_BY_CHILD,
+    LAYERS_APART,
+    LOST_UPDATE,
+    SAME_LENGTH,
+    STALE_READ,
+    TORN,
+)
+from kvspec.models.decode.concurrent_record import Asked, Call, Recorder, call_text
+from kvspec.models.interleaving import Run, Scheduler, Strategy
+from kvspec.spec.core import make_instance, system
+from kvspec.spec.language import Instance
+
+
+@frozen
+class Scenario:
+    """What several clients do.
+
+    Attributes:
+        name: what it is called.
+        doc: what it is about, in a sentence.
+        instance: of the core system.
+        setup: accepted events that come first, one after the other.
+        clients: the calls of each client.
+        shows: faults that it brings to light.
+    """
+
+    name: str
+    doc: str
+    instance: Instance
+    setup: tuple[Event, ...]
+    clients: tuple[tuple[Call, ...], ...]
+    shows: tuple[str, ...] = ()
+
+    def start(self) -> State:
+        """The state in which the clients begin, as the specification has it.
+
+        Raises:
+            ValueError: the specification refuses an event of the setup.
+        """
+        machine = Machine(self.instance)
+        (state,) = machine.initial_states()
+        for number, each in enumerate(self.setup, 1):
+            outcome = machine.step(state, each)
+            if outcome.kind != "accepted":
+                raise ValueError(
+                    f"{self.name}, setup event {number}: found {call_text(each)} {outcome.kind} "
+                    f"({outcome.refusal}), expected it to be accepted: change the setup"
+                )
+            state = outcome.state
+        return state
+
+
+@frozen
+class Recording:
+    """One run of a scenario: the calls with their answers, and the run of its threads."""
+
+    asked: tuple[Asked, ...]
+    run: Run
+
+
+def run_scenario(
+    scenario: Scenario,
+    strategy: Strategy,
+    planted: tuple[str, ...] = (),
+    *,
+    layout: str = "dynamic",
+    device: str = "cpu",
+) -> Recording:
+    """Run a scenario on a new backend, its clients one at a time as the strategy says.
+
+    Raises:
+        NotApplicableError: the strategy follows a schedule that does not apply.
+        ValueError: the backend refuses an event of the setup.
+    """
+    scheduler = Scheduler(strategy)
+    backend = ConcurrentBackend(layout, planted, scheduler=scheduler, device=device)
+    set_up(backend, scenario)
+    recorder = Recorder(backend)
+    run = scheduler.run([client(recorder, n, calls) for n, calls in enumerate(scenario.clients)])
+    return Recording(recorder.asked(), run)
+
+
+def set_up(backend: ConcurrentBackend, scenario: Scenario) -> None:
+    """Bring a backend to where the clients of a scenario begin."""
+    backend.reset(scenario.instance)
+    for number, each in enumerate(scenario.setup, 1):
+        reply: Reply = backend.perform(each)
+        if not reply.accepted:
+            raise ValueError(
+                f"{scenario.name}, setup event {number}: found {call_text(each)} refused with "
+                f"{reply.code}, expected it to be accepted: change the setup"
+            )
+
+
+def client(recorder: Recorder, number: int, calls: Iterable[Call]) -> Any:
+    """What a client's thread does: its calls in order."""
+
+    def body() -> None:
+        for call in calls:
+            recorder.ask(number, call)
+
+    return body
+
+
+def event(action: str, **values: Any) -> Event:
+    """An event of the core system by its action's parameters."""
+    names = [parameter.name for parameter in system.action(action).parameters]
+    return Event(action, tuple((name, values[name]) for name in names))
+
+
+def appended(x: int, h: int, layers: int, *, p: int = 0, key: int = 0) -> tuple[Event, ...]:
+    """The events of an append of one row, up to its last staged row."""
+    return (
+        event("begin", x=x, h=h, k=key, a=0, p=p, n=1),
+        *(event("stage_k", x=x, l=layer, p=p) for layer in range(layers)),
+        *(event("stage_v", x=x, l=layer, p=p) for layer in range(layers)),
+    )
+
+
+def prepared(x: int, h: int, layers: int, *, p: int = 0, key: int = 0) -> tuple[Event, ...]:
+    """The events of an append of one row, ready to be published."""
+    return (*appended(x, h, layers, p=p, key=key), event("prepare", x=x))
+
+
+def _sized(name: str, **sizes: Any) -> Instance:
+    defaults = {"handles": 1, "txns": 1, "layers": 1, "longest": 2, "versions": 3, "generations": 2}
+    return make_instance(name, f"the scenario {name}", **{**defaults, **sizes})
+
+
+_ALLOCATED: Final = (event("allocate", h=0, b=0, a=0),)
+_PUBLISH: Final = event("publish", x=0)
+_LOOK: Final = Look(0)
+
+SCENARIOS: Final[dict[str, Scenario]] = {
+    each.name: each
+    for each in (
+        Scenario(
+            "publish-and-look",
+            "a reader looks twice while an append of two layers is published",
+            _sized("publish-and-look", layers=2),
+            (*_ALLOCATED, *prepared(0, 0, 2)),
+            ((_PUBLISH,), (_LOOK, _LOOK)),
+            (TORN, LAYERS_APART, AFTER_FREE),
+        ),
+        Scenario(
+            "two-appends",
+            "two appends on one snapshot are published at a time",
+            _sized("two-appends", txns=2, keys=2),
+            (*_ALLOCATED, *prepared(0, 0, 1), *prepared(1, 0, 1, key=1)),
+            ((_PUBLISH,), (event("publish", x=1),)),
+            (CHECK_THEN_ACT,),
+        ),
+        Scenario(
+            "publish-and-finish",
+            "a request ends while an append to it is published, and a reader looks",
+            _sized("publish-and-finish"),
+            (*_ALLOCATED, *prepared(0, 0, 1)),
+            ((_PUBLISH, _LOOK), (event("finish", h=0),)),
+            (LOST_UPDATE,),
+        ),
+        Scenario(
+            "publish-and-truncate",
+            "one append is published, another one's row is taken back, and a reader looks",
+            _sized("publish-and-truncate", txns=2),
+            (*_ALLOCATED, *prepared(0, 0, 1), _PUBLISH, *prepared(1, 0, 1, p=1)),
+            ((event("publish", x=1),), (event("truncate", h=0, n=0), _LOOK)),
+        ),
+        Scenario(
+            "there-and-back",
+            "a reader looks while a row is published and taken back, each by a client of its own",
+            _sized("there-and-back", layers=2),
+            (*_ALLOCATED, *prepared(0, 0, 2)),
+            ((_LOOK,), (_PUBLISH,), (event("truncate", h=0, n=0),)),
+            (SAME_LENGTH,),
+        ),
+        Scenario(
+            "cancel-and-prepare",
+            "a request is cancelled while another client sees that and prepares an append to it",
+            _sized("cancel-and-prepare"),
+            (*_ALLOCATED, *appended(0, 0, 1)),
+            ((event("cancel_request", h=0),), (_LOOK, event("prepare", x=0))),
+            (ABORT_LATE,),
+        ),
+        Scenario(
+            "release-and-look",
+            "a reader looks twice while an ended request is released",
+            _sized("release-and-look"),
+            (*_ALLOCATED, *prepared(0, 0, 1), _PUBLISH, event("finish", h=0)),
+            ((_LOOK, _LOOK), (event("release", h=0),)),
+            (STALE_READ, AFTER_FREE),
+        ),
+        Scenario(
+            "fork-and-look",
+            "a reader looks at two children of one fork, one after the other",
+            _sized("fork-and-look", handles=3, txns=0),
+            _ALLOCATED,
+            (
+                (event("fork", p=0, children=(False, True, True), n=0),),
+                (Look(1), Look(2)),
+            ),
+            (CHILD_BY_CHILD,),
+        ),
+        Scenario(
+            "two-requests",
+            "two requests ask for one block",
+            _sized("two-requests", handles=2, txns=0),
+            (),
+            ((event("allocate", h=0, b=0, a=0),), (event("allocate", h=1, b=0, a=0), Look(1))),
+            (BLOCK_TWICE,),
+        ),
+        Scenario(
+            "busy",
+            "four clients: two appends, a reader, and one who forks, ends and releases",
+            _sized("busy", handles=3, txns=2, keys=2, layers=2, versions=4),
+            (*_ALLOCATED, *prepared(0, 0, 2), *appended(1, 0, 2, key=1)),
+            (
+                (_PUBLISH, _LOOK, event("forget", x=0)),
+                (event("prepare", x=1), event("publish", x=1), Look(1), event("forget", x=1)),
+                (_LOOK, Look(1), Look(2), _LOOK, Look(2), Look(1)),
+                (
+                    event("fork", p=0, children=(False, True, True), n=0),
+                    event("truncate", h=0, n=0),
+                    event("cancel_request", h=0),
+                    event("release", h=0),
+                    Look(2),
+                ),
+            ),
+        ),
+    )
+}
+"""The scenarios, by name."""
