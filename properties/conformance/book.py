@@ -1,0 +1,63 @@
+"""Book: what was tried and what came of it, for one instance; the nearest breaks of each rule are kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import attrs
+
+from kvspec.properties.conformance.judge import Finding
+
+CANDIDATES = 4
+"""Places of a break that are kept for each rule: the nearest ones, should the first not come again."""
+
+
+@attrs.frozen
+class Spot:
+    """Where a rule was broken: the state, the event, and the run that led there.
+
+    past: rules that the run had broken before. run: events by number from a reset, this one the last.
+    depth: distance of the state from the initial one.
+    """
+
+    finding: Finding
+    place: int
+    number: int
+    depth: int
+    run: tuple[int, ...]
+    past: tuple[str, ...] = ()
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        """The less, the better to show: nothing broken before, then the nearest."""
+        return bool(self.past), self.depth, len(self.run)
+
+
+@attrs.define
+class Book:
+    """Counts of one instance.
+
+    declined: calls, by action, that the adapter said it cannot try. follows: rules that were not kept
+    where a cell on which they rest was wrong before, with a word on what came before. untold: refusals
+    without a code.
+    """
+
+    kept: Counter[str] = attrs.field(factory=Counter)
+    broken: Counter[str] = attrs.field(factory=Counter)
+    manners: dict[str, Counter[str]] = attrs.field(factory=dict)
+    spots: dict[str, list[Spot]] = attrs.field(factory=dict)
+    untold: Counter[str] = attrs.field(factory=Counter)
+    follows: dict[str, str] = attrs.field(factory=dict)
+    declined: Counter[str] = attrs.field(factory=Counter)
+    calls: int = 0
+    runs: int = 0
+
+    def note(self, spot: Spot) -> None:
+        """Keep a break, if it is among the nearest of its rule."""
+        rule = spot.finding.rule
+        self.broken[rule] += 1
+        self.manners.setdefault(rule, Counter())[spot.finding.manner] += 1
+        spots = self.spots.setdefault(rule, [])
+        spots.append(spot)
+        spots.sort(key=lambda found: found.rank)
+        del spots[CANDIDATES:]

@@ -1,0 +1,131 @@
+"""The state graph of an instance in plain Python: every call in every state, and what must come of it.
+
+Calls that the instance does not try, and steps that would leave its bounds, are no cases. States are
+numbered by distance from the initial one, so that the first is the nearest.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+
+from kvspec.models.concrete import Event, State
+from kvspec.models.concrete.compiled import CUT, Compiled
+from kvspec.properties.conformance.errors import AdapterError
+from kvspec.spec.language import Instance
+
+MOST_STATES = 40_000
+"""States of an instance on which a cache is held against the specification."""
+
+NO_CASE = -1
+ACCEPTED = 0
+"""Number of the outcome `accepted`; the codes of refusals are numbered from 1."""
+
+
+@attrs.frozen(eq=False)
+class Graph:
+    """States by number, and for each the outcome and the next state of every event by number.
+
+    outcomes[place][number]: -1 where there is no case, 0 accepted, else a code by its place in
+    `codes`. targets[place][number]: the state after it. depth: distance from the initial state, 0.
+    """
+
+    compiled: Compiled
+    events: tuple[Event, ...]
+    codes: tuple[str, ...]
+    states: list[tuple[Any, ...]]
+    depth: list[int]
+    outcomes: list[array[int]]
+    targets: list[array[int]]
+
+    @property
+    def instance(self) -> Instance:
+        """The instance whose graph this is."""
+        return self.compiled.instance
+
+    def state(self, place: int) -> State:
+        """The state of a number."""
+        return self.compiled.restore(list(self.states[place]))
+
+    def code(self, place: int, number: int) -> str | None:
+        """The code with which the event is refused, None if it is accepted."""
+        found = self.outcomes[place][number]
+        return None if found == ACCEPTED else self.codes[found - 1]
+
+    def is_case(self, place: int, number: int) -> bool:
+        """Whether the instance tries the event in the state."""
+        return self.outcomes[place][number] != NO_CASE
+
+    def cases(self) -> Iterator[tuple[int, int]]:
+        """Every state with every event that is tried there, nearest states first."""
+        for place, outcomes in enumerate(self.outcomes):
+            yield from ((place, n) for n, found in enumerate(outcomes) if found != NO_CASE)
+
+    def count_transitions(self) -> int:
+        """Accepted steps, and refusals that assign something."""
+        return sum(
+            self.outcomes[place][number] == ACCEPTED or self.targets[place][number] != place
+            for place, number in self.cases()
+        )
+
+
+def build_graph(instance: Instance, most: int = MOST_STATES) -> Graph:
+    """The graph of an instance with at most so many states, or an AdapterError that names another."""
+    compiled = Compiled(instance)
+    events = tuple(compiled.machine.events())
+    actions = instance.system.actions.values()
+    codes = tuple(dict.fromkeys(guard.code.name for a in actions for guard in a.guards))
+    number_of = {code: place + 1 for place, code in enumerate(codes)} | {None: ACCEPTED}
+    steps = _steps(compiled, events)
+    first = tuple(compiled.initial())
+    graph = Graph(compiled, events, codes, [first], [0], [], [])
+    index = {first: 0}
+    for place, cells in enumerate(graph.states):
+        outcomes, targets = array("i"), array("i")
+        for step, values, limits in steps:
+            after = list(cells)
+            code = step(after, *values) if all(lim(cells, *values) for lim in limits) else CUT
+            if code == CUT:
+                outcomes.append(NO_CASE)
+                targets.append(NO_CASE)
+                continue
+            reached = tuple(after)
+            if reached not in index:
+                index[reached] = len(graph.states)
+                graph.states.append(reached)
+                graph.depth.append(graph.depth[place] + 1)
+            outcomes.append(number_of[code])
+            targets.append(index[reached])
+        graph.outcomes.append(outcomes)
+        graph.targets.append(targets)
+        if len(graph.states) > most:
+            raise _too_large(instance, most)
+    return graph
+
+
+def _steps(
+    compiled: Compiled, events: tuple[Event, ...]
+) -> list[tuple[Callable[..., Any], tuple[Any, ...], list[Callable[..., Any]]]]:
+    """Each event as the function of its action, its values, and the limits on it."""
+    instance = compiled.instance
+    limits = {
+        name: [compiled.value(found, *action.parameters) for found in instance.limits_on(action)]
+        for name, action in instance.system.actions.items()
+    }
+    return [
+        (compiled.steps[e.action], tuple(value for _, value in e.values), limits[e.action])
+        for e in events
+    ]
+
+
+def _too_large(instance: Instance, most: int) -> AdapterError:
+    return AdapterError(
+        f"{instance.name} is too large to hold a cache against all of it",
+        found=f"more than {most:,} states",
+        expected=f"an instance of at most {most:,} states",
+        where=f"the instance {instance!r}",
+        do="choose a smaller one, such as TINY",
+    )

@@ -1,0 +1,298 @@
+"""Judge: one call to the cache, held against the specification's step, rule by rule.
+
+What the cache shows is compared cell by cell. A cell that was wrong before the step is left out of it:
+the rule that it broke was told there. Claims are looked at where something new differs; a variable that
+the cache does not show is filled in from the specification's state, which is what the calls so far
+amount to, and never where the cache accepted what it must refuse: nothing can be said of the rest then.
+A state that agrees in all that is shown can thus break no claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import attrs
+
+from kvspec.models.concrete import Event, Outcome, State
+from kvspec.models.concrete.state import indices
+from kvspec.models.concrete.text import show_value
+from kvspec.properties.conformance.graph import Graph
+from kvspec.properties.conformance.observing import Shown
+from kvspec.properties.conformance.rules import CLAIM, STARTS, Rule, assigned, rests_on
+from kvspec.properties.conformance.subject import ACCEPTED, CRASHED, REFUSED, Answer, Subject
+
+REFUSES, CRASHES, SILENT, WRONG_CODE, STATE, CLAIMED, HARM = (
+    "refuses what is allowed",
+    "crashes",
+    "accepts in silence",
+    "tells a wrong code",
+    "shows a wrong state",
+    "breaks the claim",
+    "is damaged",
+)
+CELLS_SHOWN = 8
+
+Cell = tuple[str, int]
+Off = frozenset[Cell]
+"""Cells in which what is shown differs from the specification."""
+
+IN_STEP: Off = frozenset()
+
+
+@attrs.frozen
+class Finding:
+    """A rule broken at one step: how, what was found, and what was expected instead."""
+
+    rule: str
+    manner: str
+    found: str
+    expected: str
+
+
+@attrs.frozen
+class Judged:
+    """What came of one call.
+
+    kept: the rules that it was a successful try of. off: the cells that differ after it. goes_on: the
+    answer is the specified one, so that the run can go on. untold: a refusal without a code. follows:
+    what else is wrong, where it may come of a cell that was wrong before.
+    """
+
+    number: int
+    answer: Answer
+    findings: tuple[Finding, ...]
+    kept: tuple[str, ...]
+    off: Off
+    goes_on: bool
+    untold: bool = False
+    shown: Shown | None = None
+    follows: tuple[Finding, ...] = ()
+
+
+class Judge:
+    """The specification of an instance beside a cache, whose answers it judges."""
+
+    def __init__(self, graph: Graph, rules: dict[str, Rule], subject: Subject) -> None:
+        self.graph = graph
+        self.rules = rules
+        self.subject = subject
+        self.system = graph.instance.system
+        self.names: tuple[str, ...] = ()
+        self._expected: dict[int, Shown] = {}
+        self._rests: dict[str, frozenset[str]] = {}
+        self._kept: dict[tuple[str, str | None], tuple[str, ...]] = {}
+
+    def start(self) -> Judged:
+        """Reset the cache; it must show what the specification begins with."""
+        self.subject.reset(self.graph.instance)
+        shown = self.subject.observe()
+        if not self.names:
+            self.names = tuple(name for name in self.system.variables if name in shown)
+        off = self._off(0, shown)
+        answer = Answer(ACCEPTED)
+        if not off:
+            kept = (STARTS,) if self.names else ()
+            return Judged(-1, answer, (), kept, IN_STEP, goes_on=True, shown=shown)
+        found, expected = self._cells(off, shown, 0)
+        finding = Finding(STARTS, STATE, f"after reset(): {found}", expected)
+        return Judged(-1, answer, (finding,), (), off, goes_on=False, shown=shown)
+
+    def call(self, place: int, number: int, off: Off = IN_STEP) -> Judged:
+        """Ask for an event where the specification is in the state, and judge what comes of it."""
+        event = self.graph.events[number]
+        code, target = self.graph.code(place, number), self.graph.targets[place][number]
+        answer = self.subject.perform(event)
+        if answer.kind == CRASHED:
+            return self._crashed(place, number, answer, off)
+        try:
+            shown = self.subject.observe()
+        except Exception as error:
+            if type(error).__name__ == "AdapterError":
+                raise
+            told = f"in observe(): {type(error).__name__}: {error}"
+            return self._crashed(place, number, Answer(CRASHED, None, told), off)
+        kind = ACCEPTED if code is None else REFUSED
+        agrees = answer.kind == kind
+        told_code = answer.code in (code, None)
+        after = self._off(target, shown)
+        if agrees and told_code and not after and not off:
+            untold = code is not None and answer.code is None
+            kept = self.tried(event.action, code)
+            return Judged(number, answer, (), kept, IN_STEP, True, untold, shown)
+        found = list(self._findings(place, number, answer, shown, off))
+        follows = [f for f in found if self._is_blurred(f.rule, off)]
+        findings = [f for f in found if f not in follows]
+        broken = {finding.rule for finding in found}
+        kept = () if not agrees else tuple(
+            rule for rule in self.tried(event.action, code)
+            if rule not in broken and not self._is_blurred(rule, off)
+        )  # fmt: skip
+        untold = agrees and code is not None and answer.code is None
+        return Judged(
+            number, answer, tuple(findings), kept, after, agrees, untold, shown, tuple(follows)
+        )
+
+    def tried(self, action: str, code: str | None) -> tuple[str, ...]:
+        """The rules that an event with this outcome is a try of."""
+        key = (action, code)
+        if key not in self._kept:
+            self._kept[key] = tuple(self._tried(action, code))
+        return self._kept[key]
+
+    def _tried(self, action: str, code: str | None) -> Iterator[str]:
+        if code is not None:
+            yield f"{action}/{code}"
+        else:
+            yield f"{action}/accepted"
+            puts = assigned(self.system.actions[action])
+            yield from (f"{action}/{name}" for name in puts if name in self.names)
+            if any(name not in puts for name in self.names):
+                yield f"{action}/keeps-the-rest"
+        yield from (rule.id for rule in self.claims())
+
+    def claims(self) -> list[Rule]:
+        """The rules of claims that speak of something that the cache shows."""
+        return [
+            rule for rule in self.rules.values()
+            if rule.kind == CLAIM and not rule.reads.isdisjoint(self.names)
+        ]  # fmt: skip
+
+    def expected(self, place: int) -> Shown:
+        """What the cache must show in a state."""
+        if place not in self._expected:
+            tables = dict(zip(self.system.variables, self.graph.state(place).tables, strict=True))
+            self._expected[place] = {name: tables[name] for name in self.names}
+        return self._expected[place]
+
+    def _off(self, place: int, shown: Shown) -> Off:
+        expected = self.expected(place)
+        if shown == expected:
+            return IN_STEP
+        return frozenset(
+            (name, i)
+            for name in self.names
+            for i, (wanted, got) in enumerate(zip(expected[name], shown[name], strict=True))
+            if wanted != got
+        )
+
+    def _is_blurred(self, rule: str, off: Off) -> bool:
+        """Whether a cell was wrong before that the rule rests on: then nothing can be said of it."""
+        return bool(off) and not self._rests_on(rule).isdisjoint(name for name, _ in off)
+
+    def _rests_on(self, rule: str) -> frozenset[str]:
+        if rule not in self._rests:
+            self._rests[rule] = rests_on(self.rules[rule], self.system)
+        return self._rests[rule]
+
+    def _crashed(self, place: int, number: int, answer: Answer, off: Off) -> Judged:
+        action, code = self.graph.events[number].action, self.graph.code(place, number)
+        wanted = "an answer: accepted" if code is None else f"an answer: refused with {code}"
+        rule = f"{action}/{'accepted' if code is None else code}"
+        finding = Finding(rule, CRASHES, f"the cache raised {answer.detail}", wanted)
+        if off:
+            return Judged(number, answer, (), (), off, goes_on=False, follows=(finding,))
+        return Judged(number, answer, (finding,), (), off, goes_on=False)
+
+    def _findings(
+        self, place: int, number: int, answer: Answer, shown: Shown, off: Off
+    ) -> Iterator[Finding]:
+        code, target = self.graph.code(place, number), self.graph.targets[place][number]
+        event = self.graph.events[number]
+        new = self._off(target, shown) - off
+        if code is None and answer.kind == REFUSED:
+            yield Finding(f"{event.action}/accepted", REFUSES, f"the cache {answer}", "accepted")
+            return
+        if code is None:
+            yield from self._effects(event.action, target, shown, new)
+        else:
+            yield from self._refusal(f"{event.action}/{code}", target, answer, shown, new)
+        if new:
+            agrees = answer.kind == (ACCEPTED if code is None else REFUSED)
+            yield from self._claims(place, number, shown, off, agrees=agrees)
+
+    def _effects(self, action: str, target: int, shown: Shown, new: Off) -> Iterator[Finding]:
+        """An accepted action led to values that differ: by variable, and all that must stay in one."""
+        puts = assigned(self.system.actions[action])
+        for name in dict.fromkeys(name for name, _ in sorted(new)):
+            if name in puts:
+                cells = frozenset(cell for cell in new if cell[0] == name)
+                found, expected = self._cells(cells, shown, target)
+                yield Finding(f"{action}/{name}", STATE, f"it shows {found}", expected)
+        rest = frozenset(cell for cell in new if cell[0] not in puts)
+        if rest:
+            found, expected = self._cells(rest, shown, target)
+            yield Finding(f"{action}/keeps-the-rest", STATE, f"it shows {found}", expected)
+
+    def _refusal(
+        self, rule: str, target: int, answer: Answer, shown: Shown, new: Off
+    ) -> Iterator[Finding]:
+        """A call that must be refused was accepted, had a wrong code, or changed what it must not."""
+        code = rule.partition("/")[2]
+        found, cells = "", ""
+        if new:
+            cells, found = self._cells(new, shown, target)[::-1]
+        if answer.kind == ACCEPTED:
+            shows = (
+                f"; after it the cache shows {found}" if new else "; nothing that is shown changed"
+            )
+            yield Finding(rule, SILENT, f"accepted{shows}", f"refused with {code}" + _also(cells))
+        elif new:
+            yield Finding(rule, STATE, f"{answer}, and it shows {found}", f"refused, and {cells}")
+        elif answer.code not in (code, None):
+            yield Finding(rule, WRONG_CODE, f"the cache {answer}", f"refused with {code}")
+
+    def _claims(
+        self, place: int, number: int, shown: Shown, off: Off, *, agrees: bool
+    ) -> Iterator[Finding]:
+        """The claims that what is shown breaks, and what was shown before does not."""
+        target, event = self.graph.targets[place][number], self.graph.events[number]
+        code = self.graph.code(place, number)
+        before, after = self.graph.state(place), self.filled(target, shown)
+        outcome = Outcome("accepted" if code is None else "refused", after)
+        for rule in self.claims():
+            if rule.claim is None or (not agrees and not rule.reads <= set(self.names)):
+                continue
+            if off and (rule.claim.kind == "step" or self._is_blurred(rule.id, off)):
+                continue
+            if self._fails(rule, before, event, outcome):
+                cells = self._off(target, shown)
+                found, expected = self._cells(cells, shown, target)
+                yield Finding(rule.id, CLAIMED, f"it shows {found}", expected)
+
+    def _fails(self, rule: Rule, before: State, event: Event, outcome: Outcome) -> bool:
+        machine, claim = self.graph.compiled.machine, rule.claim
+        if claim is None:
+            return False
+        try:
+            if claim.kind == "step":
+                return not machine.holds(claim, before, event, outcome)
+            return not machine.holds(claim, outcome.state)
+        except (IndexError, ValueError, KeyError):
+            return False  # a value beyond the instance, of which its claims say nothing
+
+    def filled(self, place: int, shown: Shown) -> State:
+        """What is shown, with the specification's values for what is not."""
+        tables = zip(self.system.variables, self.graph.state(place).tables, strict=True)
+        return State(tuple(tuple(shown.get(name, table)) for name, table in tables))
+
+    def _cells(self, cells: Iterable[Cell], shown: Shown, place: int) -> tuple[str, str]:
+        """Cells as the cache shows them, and as they should be."""
+        expected, listed = self.expected(place), sorted(cells)
+        found = [self.cell(name, i, shown[name][i]) for name, i in listed[:CELLS_SHOWN]]
+        wanted = [self.cell(name, i, expected[name][i]) for name, i in listed[:CELLS_SHOWN]]
+        more = len(listed) - CELLS_SHOWN
+        end = [f"and {more} more"] if more > 0 else []
+        return ", ".join([*found, *end]), ", ".join([*wanted, *end])
+
+    def cell(self, name: str, i: int, value: Any) -> str:
+        """A cell as text: `length[handle0] = 1`."""
+        variable = self.system.variables[name]
+        index = list(indices(variable, self.graph.instance))[i]
+        pairs = zip(variable.domain, index, strict=True)
+        at = ", ".join(show_value(kind, part) for kind, part in pairs)
+        return f"{name}[{at}] = {show_value(variable.type, value)}"
+
+
+def _also(cells: str) -> str:
+    return f", and {cells}" if cells else ""

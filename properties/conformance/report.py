@@ -1,0 +1,237 @@
+"""Report: what became of each rule, and the whole as text and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+
+from kvspec.properties.conformance.confirm import Trace
+from kvspec.properties.conformance.judge import SILENT
+from kvspec.properties.conformance.rules import Rule
+
+KEPT, BREAKS, NOT_ENFORCED, NOT_OFFERED, UNKNOWN, OUT_OF_REACH = (
+    "kept",
+    "breaks",
+    "not enforced",
+    "not offered",
+    "unknown",
+    "out of reach",
+)
+BROKEN = (BREAKS, NOT_ENFORCED)
+VERDICTS = {
+    BREAKS: "its own normal path does what it must not do",
+    NOT_ENFORCED: "a wrong call is accepted in silence",
+    UNKNOWN: "could not be judged; this is no pass",
+    NOT_OFFERED: "the cache has not what the rule speaks of",
+    OUT_OF_REACH: "the case does not arise in what was tried, whatever the cache",
+    KEPT: "tried and never broken",
+}
+
+
+@attrs.frozen(eq=False)
+class RuleResult:
+    """What became of one rule.
+
+    verdict: kept, breaks, not enforced, not offered, unknown or out of reach. reason: why it was not
+    judged. tried, broken: how often. manners: how it was broken, with counts. untold: refusals that came
+    without a code. known: the reason for which a list of known failures excuses it, or None.
+    """
+
+    rule: Rule
+    verdict: str
+    reason: str = ""
+    tried: int = 0
+    broken: int = 0
+    manners: dict[str, int] = attrs.field(factory=dict)
+    untold: int = 0
+    trace: Trace | None = None
+    known: str | None = None
+
+    @property
+    def is_broken(self) -> bool:
+        """The cache breaks the rule, or does not enforce it."""
+        return self.verdict in BROKEN
+
+    @property
+    def is_failure(self) -> bool:
+        """Broken or unknown, and not excused."""
+        return self.known is None and (self.is_broken or self.verdict == UNKNOWN)
+
+    @property
+    def note(self) -> str:
+        """A remark for the table."""
+        if self.is_broken and self.trace is not None:
+            how = ", ".join(f"{manner} ({n})" for manner, n in self.manners.items())
+            return f"{how}; {len(self.trace.calls)} calls on {self.trace.instance}"
+        if self.verdict == KEPT and self.untold:
+            return f"the code was not told ({self.untold} of {self.tried})"
+        return self.reason
+
+    def data(self) -> dict[str, Any]:
+        """For a program."""
+        found: dict[str, Any] = {
+            "rule": self.rule.id,
+            "sentence": self.rule.sentence,
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "tried": self.tried,
+            "broken": self.broken,
+            "manners": self.manners,
+            "code_not_told": self.untold,
+            "known": self.known,
+            "trace": None,
+        }
+        if self.trace is not None:
+            found["trace"] = {
+                "instance": self.trace.instance,
+                "calls": [
+                    {"call": call.text, "answer": str(call.answer)} for call in self.trace.calls
+                ],
+                "found": self.trace.finding.found,
+                "expected": self.trace.finding.expected,
+                "manner": self.trace.finding.manner,
+                "repeats": self.trace.repeats,
+                "past": list(self.trace.past),
+                "damage": self.trace.damage,
+            }
+        return found
+
+
+@attrs.frozen(eq=False)
+class PartResult:
+    """What was tried on one instance."""
+
+    name: str
+    doc: str
+    told: str
+    states: int
+    transitions: int
+    calls: int
+    runs: int
+
+
+@attrs.frozen(eq=False)
+class Report:
+    """What a run of the suite found.
+
+    stale: entries of the list of known failures that excuse nothing, each with the reason. declined:
+    calls that the adapter said it cannot try, by action. filled: variables that it does not show.
+    """
+
+    name: str
+    target: str
+    results: dict[str, RuleResult]
+    parts: tuple[PartResult, ...]
+    declined: dict[str, int]
+    not_offered: dict[str, str]
+    filled: tuple[str, ...]
+    seconds: float
+    pages: dict[str, str]
+    stale: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """`violated` where a rule is broken or an excuse is stale, `unknown` where one is unknown."""
+        found = list(self.results.values())
+        if self.stale or any(r.is_broken and r.is_failure for r in found):
+            return "violated"
+        is_open = any(r.is_failure for r in found)
+        judged = any(r.verdict == KEPT or r.known is not None for r in found)
+        return "unknown" if is_open or not judged else "holds"
+
+    def of(self, *verdicts: str) -> list[RuleResult]:
+        """The results with these verdicts."""
+        return [found for found in self.results.values() if found.verdict in verdicts]
+
+    @property
+    def broken(self) -> list[RuleResult]:
+        """The rules that are broken, excused or not."""
+        return self.of(*BROKEN)
+
+    @property
+    def summary(self) -> str:
+        """One line."""
+        parts = [f"{len(self.of(v))} {v}" for v in VERDICTS if self.of(v)]
+        known = sum(found.known is not None for found in self.results.values())
+        parts += [f"{known} known"] if known else []
+        parts += [f"{len(self.stale)} stale excuses"] if self.stale else []
+        return f"{self.name}: {self.verdict}: {', '.join(parts)} of {len(self.results)} rules"
+
+    def data(self) -> dict[str, Any]:
+        """For a program."""
+        return {
+            "cache": self.name,
+            "target": self.target,
+            "verdict": self.verdict,
+            "counts": {v: len(self.of(v)) for v in VERDICTS},
+            "instances": [attrs.asdict(part) for part in self.parts],
+            "not_offered": self.not_offered,
+            "declined": self.declined,
+            "not_observed": list(self.filled),
+            "stale": list(self.stale),
+            "seconds": self.seconds,
+            "rules": [found.data() for found in self.results.values()],
+        }
+
+    def text(self, *, every: bool = False, pages: bool = True) -> str:
+        """The report for a reader: a page for each break, then the table; every: kept rules, too."""
+        parts = [self.pages[r.rule.id] for r in self.broken if r.known is None] if pages else []
+        return "\n\n".join([*parts, self.table(every=every)])
+
+    def table(self, *, every: bool = False) -> str:
+        """A line for each action, and for each rule in it that is not simply kept."""
+        lines = [f"{self.name} ({self.target}) against the core system"]
+        lines += [
+            f"  {p.name}: {p.doc}; {p.told}: {p.calls:,} calls in {p.runs:,} runs "
+            f"({p.states:,} states, {p.transitions:,} transitions)"
+            for p in self.parts
+        ]  # fmt: skip
+        groups: dict[str, list[RuleResult]] = {}
+        for found in self.results.values():
+            groups.setdefault(found.rule.group, []).append(found)
+        for name, results in groups.items():
+            lines.append("")
+            lines += _group(name, results, self.not_offered.get(name), every=every)
+        lines += ["", *self._remarks(), self.summary]
+        return "\n".join(lines)
+
+    def _remarks(self) -> list[str]:
+        lines = []
+        for action, count in sorted(self.declined.items()):
+            lines.append(
+                f"{action}: {count:,} calls were not made, since can_try() says they cannot be"
+            )
+        if self.filled:
+            listed = ", ".join(self.filled)
+            lines.append(f"not observed, and taken from the specification for claims: {listed}")
+        lines += [f"STALE: {told}" for told in self.stale]
+        return lines
+
+
+def _group(name: str, results: list[RuleResult], why: str | None, *, every: bool) -> list[str]:
+    counts = {v: sum(found.verdict == v for found in results) for v in VERDICTS}
+    told = ", ".join(f"{n} {v}" for v, n in counts.items() if n)
+    if why is not None:
+        return [f"{name}: not offered: {why} ({len(results)} rules)"]
+    lines = [f"{name}: {told}"]
+    for found in results:
+        is_plain = found.verdict == KEPT and not found.untold and found.known is None
+        if every or not is_plain:
+            lines.append(_line(found))
+    return lines
+
+
+def _line(found: RuleResult) -> str:
+    verdict = found.verdict.upper() if found.is_broken else found.verdict
+    known = f" [known: {found.known}]" if found.known is not None else ""
+    tried = f" in {found.tried:,} tries" if found.verdict == KEPT else ""
+    note = f": {found.note}" if found.note else ""
+    return f"  {found.rule.id:<44} {verdict}{tried}{note}{known}"
+
+
+def verdict_of(trace: Trace | None, manners: Iterable[str]) -> str:
+    """Whether a break is on the cache's own path, or a wrong call that it accepts in silence."""
+    shown = trace.finding.manner if trace is not None else next(iter(manners), "")
+    return NOT_ENFORCED if shown == SILENT else BREAKS

@@ -1,0 +1,319 @@
+"""Run: holds a cache against the core system, instance by instance, and reports on every rule."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from kvspec.properties.conformance.book import Book
+from kvspec.properties.conformance.confirm import Trace, confirm
+from kvspec.properties.conformance.errors import AdapterError
+from kvspec.properties.conformance.explore import Clock, Explorer
+from kvspec.properties.conformance.fate import (
+    HIDDEN,
+    Fate,
+    Fates,
+    Pair,
+)
+from kvspec.properties.conformance.fate import (
+    NOT_OFFERED as LACKS,
+)
+from kvspec.properties.conformance.fate import (
+    OUT_OF_REACH as NEVER,
+)
+from kvspec.properties.conformance.graph import build_graph
+from kvspec.properties.conformance.judge import Judge
+from kvspec.properties.conformance.report import (
+    KEPT,
+    NOT_OFFERED,
+    OUT_OF_REACH,
+    UNKNOWN,
+    PartResult,
+    Report,
+    RuleResult,
+    verdict_of,
+)
+from kvspec.properties.conformance.rules import (
+    CACHE,
+    CLAIM,
+    EFFECT,
+    GUARD,
+    REPEATABLE,
+    UNDAMAGED,
+    Rule,
+    rules_of,
+)
+from kvspec.properties.conformance.subject import Factory, Subject, make_subject
+from kvspec.properties.conformance.suite import SUITE, Part, part_named
+from kvspec.properties.core import properties
+from kvspec.spec.core import system
+from kvspec.spec.language import Instance
+
+Told = Callable[[str, int], None]
+"""Told of progress: the instance and the number of calls so far."""
+
+
+@attrs.define(eq=False)
+class _Tried:
+    """One instance, explored: what was found, and what to ask about what was not."""
+
+    part: Part
+    explorer: Explorer
+    fates: Fates
+    traces: dict[str, Trace]
+
+    @property
+    def book(self) -> Book:
+        return self.explorer.book
+
+
+def run_conformance(
+    target: str | Factory,
+    *,
+    instances: Iterable[str | Instance] = (),
+    budget: float | None = None,
+    only: Iterable[str] = (),
+    progress: Told | None = None,
+) -> Report:
+    """Hold a cache against the core system and report on every rule.
+
+    target: what makes the adapter or backend, or its name as `package.module:factory`. instances: by name
+    or as they are; by default the suite, in which every rule arises. budget: seconds after which the
+    run is cut, and what was not tried is unknown. only: identifiers of rules to report on. Raises
+    AdapterError where the adapter is not as `kvspec.models.adapter` says.
+    """
+    started = time.monotonic()
+    factory, name = load_factory(target)
+    rules = _chosen(rules_of(system, properties.by_name.values()), only)
+    parts = [_part(given) for given in instances] or list(SUITE)
+    clock = Clock(started + budget) if budget is not None else Clock()
+
+    def make() -> Subject:
+        return make_subject(factory, system, name)
+
+    subject = make()
+    tried: list[_Tried] = []
+    for part in parts:
+        if clock.is_over:
+            break
+        explored = _explore(part, subject, rules, make, clock, progress)
+        subject = explored.explorer.judge.subject
+        tried.append(explored)
+    left = parts[len(tried) :]
+    results = {rule.id: _result(rule, tried, left) for rule in rules.values()}
+    return _report(subject, name, results, tried, time.monotonic() - started)
+
+
+def _explore(
+    part: Part,
+    subject: Subject,
+    rules: dict[str, Rule],
+    make: Callable[[], Subject],
+    clock: Clock,
+    progress: Told | None,
+) -> _Tried:
+    every = rules_of(system, properties.by_name.values())
+    judge = Judge(build_graph(part.instance), every, subject)
+
+    pairs = {_pair(rule) for rule in rules.values()}
+
+    def wanted(action: str, code: str | None) -> bool:
+        return None in pairs or (action, code) in pairs
+
+    explorer = Explorer(judge, quota=part.quota, clock=clock, wanted=wanted, renew=make)
+    explorer.told = progress
+    book = explorer.explore()
+    traces = {rule: confirm(explorer, spots) for rule, spots in book.spots.items() if rule in rules}
+    return _Tried(part, explorer, Fates(explorer), traces)
+
+
+def _result(rule: Rule, tried: Sequence[_Tried], left: Sequence[Part]) -> RuleResult:
+    """What became of a rule on all instances together."""
+    kept = sum(one.book.kept[rule.id] for one in tried)
+    broken = sum(one.book.broken[rule.id] for one in tried)
+    manners: Counter[str] = Counter()
+    for one in tried:
+        manners.update(one.book.manners.get(rule.id, {}))
+    found = RuleResult(
+        rule, KEPT, tried=kept + broken, broken=broken, manners=dict(manners),
+        untold=sum(one.book.untold[rule.id] for one in tried),
+    )  # fmt: skip
+    unsteady = [t for one in tried for t in one.traces.values() if not t.repeats]
+    if rule.id == REPEATABLE and unsteady:
+        return attrs.evolve(
+            found, verdict=verdict_of(None, ()), trace=min(unsteady, key=lambda t: len(t.calls)),
+            broken=len(unsteady), manners={"answers differently": len(unsteady)},
+        )  # fmt: skip
+    if broken:
+        traces = [one.traces[rule.id] for one in tried if rule.id in one.traces]
+        best = min(traces, key=lambda t: (not t.repeats, bool(t.past), len(t.calls)))
+        return attrs.evolve(found, verdict=verdict_of(best, manners), trace=best)
+    lacking = _lacking(rule, tried)
+    if lacking:
+        return attrs.evolve(found, verdict=NOT_OFFERED, reason=lacking)
+    return _unbroken(found, tried, left)
+
+
+def _lacking(rule: Rule, tried: Sequence[_Tried]) -> str:
+    """Why the cache has not what the rule speaks of; empty if it has."""
+    if not tried:
+        return ""
+    judge = tried[0].explorer.judge
+    subject, names = judge.subject, set(judge.names)
+    if rule.action is not None and rule.action.name in subject.not_offered:
+        return subject.not_offered[rule.action.name] or "declared so, without a reason"
+    if rule.kind == EFFECT and rule.variable is not None and rule.variable.name not in names:
+        return f"{rule.variable.name} is not observed"
+    if rule.kind == "keeps" and rule.id not in judge.tried(rule.group, None):
+        return "nothing is observed that it must keep"
+    if rule.kind == CLAIM and rule.reads and rule.reads.isdisjoint(names):
+        return f"nothing of it is observed: {', '.join(sorted(rule.reads))}"
+    if rule.id == UNDAMAGED and not subject.measures:
+        return "the adapter has no damage() of its own"
+    if rule.kind == CACHE and rule.id not in (UNDAMAGED, REPEATABLE) and not names:
+        return "nothing is observed"
+    return ""
+
+
+def _unbroken(found: RuleResult, tried: Sequence[_Tried], left: Sequence[Part]) -> RuleResult:
+    rule = found.rule
+    pair = _pair(rule)
+    cut = [one for one in tried if one.explorer.is_cut]
+    open_here = [one for one in cut if pair is None or pair in one.fates.left()]
+    if left or open_here:
+        names = [part.instance.name for part in left]
+        names += [one.part.instance.name for one in open_here]
+        reason = f"the time was up before all was tried on {', '.join(names)}"
+        return attrs.evolve(found, verdict=UNKNOWN, reason=reason)
+    if found.tried:
+        return found
+    follows = [one.book.follows[rule.id] for one in tried if rule.id in one.book.follows]
+    if follows:
+        reason = f"it was not kept, but only where {follows[0]} had been broken: repair that first"
+        return attrs.evolve(found, verdict=UNKNOWN, reason=reason)
+    if pair is None:
+        return attrs.evolve(found, verdict=UNKNOWN, reason="no run came to an end unbroken")
+    return _by_fate(found, [one.fates.of(pair) for one in tried])
+
+
+def _by_fate(found: RuleResult, fates: Sequence[Fate]) -> RuleResult:
+    """The verdict on a rule that was never tried."""
+    for kind, verdict in ((HIDDEN, UNKNOWN), (LACKS, NOT_OFFERED)):
+        for fate in fates:
+            if fate.kind == kind:
+                return attrs.evolve(found, verdict=verdict, reason=fate.reason)
+    never = bool(fates) and all(fate.kind == NEVER for fate in fates)
+    reason = fates[0].reason if fates else "nothing was tried"
+    return attrs.evolve(found, verdict=OUT_OF_REACH if never else UNKNOWN, reason=reason)
+
+
+def _pair(rule: Rule) -> Pair | None:
+    """The action and outcome that a rule speaks of; None for rules about the cache as a whole."""
+    if rule.action is None:
+        return None
+    code = rule.guard.code.name if rule.kind == GUARD and rule.guard is not None else None
+    return rule.action.name, code
+
+
+def _report(
+    subject: Subject,
+    target: str,
+    results: dict[str, RuleResult],
+    tried: Sequence[_Tried],
+    seconds: float,
+) -> Report:
+    from kvspec.properties.conformance.page import page
+
+    declined: Counter[str] = Counter()
+    for one in tried:
+        declined.update(one.book.declined)
+    shown = set(tried[0].explorer.judge.names) if tried else set()
+    pages = {
+        found.rule.id: page(found)
+        for found in results.values()
+        if found.is_broken and found.trace is not None
+    }
+    return Report(
+        name=subject.name,
+        target=target,
+        results=results,
+        parts=tuple(_part_result(one) for one in tried),
+        declined=dict(declined),
+        not_offered=dict(subject.not_offered),
+        filled=tuple(name for name in system.variables if name not in shown),
+        seconds=seconds,
+        pages=pages,
+    )
+
+
+def _part_result(one: _Tried) -> PartResult:
+    graph, instance = one.explorer.graph, one.part.instance
+    return PartResult(
+        instance.name, instance.doc, one.part.told, len(graph.states), graph.count_transitions(),
+        one.book.calls, one.book.runs,
+    )  # fmt: skip
+
+
+def _part(given: str | Instance) -> Part:
+    if isinstance(given, str):
+        return part_named(given)
+    return Part(given)
+
+
+def _chosen(rules: dict[str, Rule], only: Iterable[str]) -> dict[str, Rule]:
+    names = list(only)
+    unknown = [name for name in names if name not in rules]
+    if unknown:
+        from difflib import get_close_matches
+
+        near = get_close_matches(unknown[0], rules, n=3) or list(rules)[:3]
+        raise AdapterError(
+            f"there is no rule {unknown[0]!r}",
+            found=unknown[0], expected=f"an identifier such as {', '.join(near)}",
+            where="the rules asked for", do="take it from the report",
+        )  # fmt: skip
+    return {name: rules[name] for name in rules if name in names} if names else rules
+
+
+def load_factory(target: str | Factory) -> tuple[Factory, str]:
+    """What makes a cache, and its name: of a callable, or of `package.module:factory`.
+
+    The current folder is looked into as well, as `python -m` does.
+    """
+    if not isinstance(target, str):
+        return target, getattr(target, "__qualname__", type(target).__name__)
+    module, _, name = target.partition(":")
+    if not module or not name:
+        raise AdapterError(
+            f"{target!r} names no cache",
+            found=target, expected="package.module:factory, a function or class",
+            where="the cache under test", do="name the module, a colon, and what makes the cache",
+        )  # fmt: skip
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # the module is there and lacks something that it imports
+        raise AdapterError(
+            f"{target!r} cannot be imported",
+            found=f"no module {error.name}", expected="a module on the path or in this folder",
+            where="the cache under test", do="check the name, or start in the folder that has it",
+        ) from error  # fmt: skip
+    factory = getattr(found, name, None)
+    if not callable(factory):
+        raise AdapterError(
+            f"{module} has no {name!r} that makes a cache",
+            found=f"no function or class {name}", expected="a function or class of this name",
+            where=module, do="check the name after the colon",
+        )  # fmt: skip
+    return factory, target

@@ -1,0 +1,255 @@
+"""The cache under test as the suite sees it: it is asked, it answers, it shows something.
+
+An adapter and a `Backend` look alike from here. What is wrong with the adapter itself (an action that
+is neither there nor declared, a variable that does not exist) is an AdapterError; what the cache does
+is never one.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import attrs
+
+from kvspec.models.adapter import Adapter, RefusedByCacheError
+from kvspec.models.backend import Backend, Damage
+from kvspec.models.concrete import Event
+from kvspec.models.concrete.state import Value
+from kvspec.properties.conformance.errors import AdapterError
+from kvspec.properties.conformance.observing import Shape, Shown
+from kvspec.spec.language import Instance, System
+
+ACCEPTED, REFUSED, CRASHED = "accepted", "refused", "crashed"
+
+
+@attrs.frozen
+class Answer:
+    """What the cache said to a call: accepted, refused (with a code if it tells one), or crashed."""
+
+    kind: str
+    code: str | None = None
+    detail: str = ""
+
+    def __str__(self) -> str:
+        told = f": {self.detail}" if self.detail else ""
+        if self.kind == REFUSED:
+            return (
+                f"refused with {self.code}{told}" if self.code else f"refused, no code told{told}"
+            )
+        return f"{self.kind}{told}"
+
+
+class Subject(Protocol):
+    """A cache that can be asked. `not_offered` gives the reason for each action that it has not.
+
+    measures: it can tell damage.
+    """
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+
+    @property
+    def not_offered(self) -> Mapping[str, str]:
+        """The actions that it has not, with the reason."""
+
+    @property
+    def measures(self) -> bool:
+        """It can tell damage."""
+
+    def reset(self, instance: Instance) -> None:
+        """Begin anew."""
+
+    def perform(self, event: Event) -> Answer:
+        """Ask for an event."""
+
+    def can_try(self, event: Event) -> bool:
+        """The cache can be asked for it now."""
+
+    def observe(self) -> Shown:
+        """What the cache shows, each variable as a tuple of values."""
+
+    def damage(self) -> list[Damage]:
+        """Harm that can be measured now."""
+
+    def describe(self) -> str:
+        """The state in the cache's own words."""
+
+
+Factory = Callable[[], Any]
+
+
+def make_subject(factory: Factory, system: System, where: str) -> Subject:
+    """The cache that a factory makes, checked against the actions of the system."""
+    try:
+        made = factory()
+    except Exception as error:
+        raise AdapterError(
+            f"{where} makes no cache",
+            found=_told(error),
+            expected="an Adapter (kvspec.models.adapter) or a Backend (kvspec.models.backend)",
+            where=where,
+            do="call it in Python and see what it lacks",
+        ) from error
+    if callable(getattr(made, "perform", None)):
+        return BackendSubject(made)
+    lacking = [n for n in ("reset", "observe") if not callable(getattr(made, n, None))]
+    if lacking or not isinstance(made, Adapter):
+        raise AdapterError(
+            f"{where} makes no cache that can be tested",
+            found=f"a {type(made).__name__}"
+            + (f" without {', '.join(lacking)}" if lacking else ""),
+            expected="a subclass of kvspec.models.adapter.Adapter, or a Backend",
+            where=where,
+            do="derive the class from Adapter, and return an object, not the class of another",
+        )
+    return AdapterSubject(made, system, where)
+
+
+class AdapterSubject:
+    """An adapter: actions are its methods, a refusal is an exception."""
+
+    def __init__(self, adapter: Adapter, system: System, where: str) -> None:
+        self.adapter = adapter
+        self.name = adapter.name or type(adapter).__name__
+        self.not_offered = dict(adapter.not_offered)
+        self.measures = type(adapter).damage is not Adapter.damage
+        self._refusals: tuple[type[Exception], ...] = (RefusedByCacheError, *adapter.refusals)
+        self._shape: Shape | None = None
+        self._where = where
+        check_actions(adapter, system, where)
+
+    def reset(self, instance: Instance) -> None:
+        """Begin anew, and forget what was observed of another instance."""
+        if self._shape is None or self._shape.instance is not instance:
+            self._shape = Shape(instance, f"observe() of {self.name}")
+        self.adapter.reset(instance)
+
+    def perform(self, event: Event) -> Answer:
+        """Call the method of the action; a refusal is told by an exception."""
+        try:
+            getattr(self.adapter, event.action)(**event.names)
+        except self._refusals as error:
+            if isinstance(error, RefusedByCacheError):
+                return Answer(REFUSED, error.code, error.detail)
+            return Answer(REFUSED, None, _told(error))
+        except Exception as error:  # noqa: BLE001 - whatever else is raised is a crash
+            return Answer(CRASHED, None, _told(error))
+        return Answer(ACCEPTED)
+
+    def can_try(self, event: Event) -> bool:
+        """What the adapter says of it."""
+        return bool(self.adapter.can_try(event.action, event.names))
+
+    def observe(self) -> Shown:
+        """What the adapter shows, checked for names, numbers and types."""
+        if self._shape is None:
+            raise AdapterError(
+                "observe() before reset()", found="no instance", expected="reset() first",
+                where=self._where, do="call reset(instance)",
+            )  # fmt: skip
+        return self._shape.check(self.adapter.observe())
+
+    def damage(self) -> list[Damage]:
+        """What the adapter measures."""
+        return list(self.adapter.damage())
+
+    def describe(self) -> str:
+        """The adapter's own words."""
+        return str(self.adapter.describe())
+
+
+class BackendSubject:
+    """A backend: it offers every action and observes every variable."""
+
+    measures = True
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.name = type(backend).__name__
+        self.not_offered: dict[str, str] = {}
+        self._names: tuple[str, ...] = ()
+
+    def reset(self, instance: Instance) -> None:
+        """Begin anew."""
+        self._names = tuple(instance.system.variables)
+        self.backend.reset(instance)
+
+    def perform(self, event: Event) -> Answer:
+        """Carry out the event."""
+        try:
+            reply = self.backend.perform(event)
+        except Exception as error:  # noqa: BLE001 - whatever is raised is a crash
+            return Answer(CRASHED, None, _told(error))
+        return Answer(ACCEPTED if reply.accepted else REFUSED, reply.code, reply.detail)
+
+    def can_try(self, event: Event) -> bool:
+        """Always."""
+        del event
+        return True
+
+    def observe(self) -> Shown:
+        """The tables of the backend's state by name."""
+        tables: tuple[tuple[Value, ...], ...] = self.backend.observe().tables
+        return dict(zip(self._names, tables, strict=True))
+
+    def damage(self) -> list[Damage]:
+        """What the backend measures."""
+        return self.backend.damage()
+
+    def describe(self) -> str:
+        """Its own words, if it has any."""
+        words = getattr(self.backend, "describe", None)
+        return str(words()) if callable(words) else ""
+
+
+def check_actions(adapter: Adapter, system: System, where: str) -> None:
+    """Refuse an adapter that is silent about an action, or speaks of one that does not exist."""
+    declared, known = adapter.not_offered, system.actions
+    strange = sorted(set(declared) - set(known))
+    if strange:
+        raise AdapterError(
+            f"{where} declares actions that {system.name} has not",
+            found=f"not_offered has {', '.join(strange)}",
+            expected=f"names among {', '.join(known)}",
+            where=f"not_offered of {type(adapter).__name__}",
+            do="correct the names (kvspec show core lists the actions)",
+        )
+    missing = [
+        name for name in known
+        if name not in declared and not callable(getattr(adapter, name, None))
+    ]  # fmt: skip
+    if missing:
+        lines = ", ".join(f'"{name}": "why the cache has it not"' for name in missing)
+        raise AdapterError(
+            f"{where} says nothing about {len(missing)} of {len(known)} actions",
+            found=f"neither a method nor declared: {', '.join(missing)}",
+            expected="for each action a method of its name, or an entry in not_offered",
+            where=f"the class {type(adapter).__name__}",
+            do=f"write the methods, or declare: not_offered = {{{lines}}}",
+        )
+    for name, action in known.items():
+        if name not in declared:
+            _check_parameters(adapter, name, [p.name for p in action.parameters])
+
+
+def _check_parameters(adapter: Adapter, name: str, parameters: list[str]) -> None:
+    """The method takes the action's parameters by name."""
+    signature = inspect.signature(getattr(adapter, name))
+    try:
+        signature.bind(**dict.fromkeys(parameters))
+    except TypeError as error:
+        raise AdapterError(
+            f"{name} of {type(adapter).__name__} does not take the action's parameters",
+            found=f"{name}{signature} ({error})",
+            expected=f"{name}({', '.join(parameters)}), by these names",
+            where=f"{type(adapter).__name__}.{name}",
+            do=f"name the parameters as in the specification: kvspec show core {name}",
+        ) from error
+
+
+def _told(error: BaseException) -> str:
+    told = " ".join(str(error).split())
+    return f"{type(error).__name__}: {told}" if told else type(error).__name__

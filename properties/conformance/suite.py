@@ -1,0 +1,88 @@
+"""The instances on which a cache is tried by default: small ones, in which together every rule arises.
+
+A quota says in how many states each call with each outcome is tried, nearest first; none means in all.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from kvspec.properties.conformance.errors import AdapterError
+from kvspec.spec import core
+from kvspec.spec.core import TINY, make_instance
+from kvspec.spec.language import Instance
+
+WHOLE = 1_000
+"""Up to so many states an instance that is asked for by name is tried whole."""
+QUOTA = 3
+
+
+@attrs.frozen
+class Part:
+    """An instance, and in how many states each call with each outcome is tried (None: in all)."""
+
+    instance: Instance
+    quota: int | None = None
+
+    @property
+    def told(self) -> str:
+        """How much of the instance is tried, in words."""
+        if self.quota is None:
+            return "every call in every state"
+        return f"every call with every outcome in its {self.quota} nearest states"
+
+
+LONG = make_instance(
+    "LONG",
+    "one request of up to two rows in two layers, one append",
+    handles=1,
+    txns=1,
+    layers=2,
+    longest=2,
+    versions=2,
+    rewinds=1,
+)
+KINDS = make_instance(
+    "KINDS",
+    "one request, one append, two ABIs and two keys",
+    handles=1,
+    txns=1,
+    layers=1,
+    abis=2,
+    keys=2,
+)
+PAIR = make_instance(
+    "PAIR",
+    "two requests and one append",
+    handles=2,
+    txns=1,
+    layers=1,
+)
+ROWS = make_instance(
+    "ROWS",
+    "two requests in two batch rows, and their forks",
+    handles=2,
+    txns=0,
+    layers=1,
+    rows=2,
+)
+SUITE = (Part(TINY), *(Part(instance, QUOTA) for instance in (LONG, KINDS, PAIR, ROWS)))
+
+
+def part_named(name: str) -> Part:
+    """An instance by its name: of the suite, or any of the core system."""
+    for part in SUITE:
+        if part.instance.name == name:
+            return part
+    known = {found.name: found for found in vars(core).values() if isinstance(found, Instance)}
+    if name not in known:
+        names = [part.instance.name for part in SUITE]
+        listed = ", ".join(dict.fromkeys([*names, *known]))
+        raise AdapterError(
+            f"there is no instance {name!r}",
+            found=name, expected=f"one of {listed}", where="the instances asked for",
+            do="name one of these, or none for the whole suite",
+        )  # fmt: skip
+    found = known[name]
+    is_small = found.expected is not None and found.expected.states <= WHOLE
+    return Part(found, None if is_small else QUOTA)
