@@ -1,7 +1,7 @@
 # What this needs of a machine: Python 3.11 or later with venv, and make. Everything else lands in .venv.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv verify test test-slow lint types bench docs clean distclean
+.PHONY: help venv verify test test-slow adapters lint types bench docs clean distclean
 
 PYTHON ?= python3
 # Test processes: 1 runs the tests in one process, more spreads them (pytest-xdist).
@@ -33,6 +33,23 @@ test: $(STAMP) ## Run the tests, without the slow ones
 test-slow: $(STAMP) ## Run the slow tests alone
 	$(PYTEST) -m slow $(PYTEST_ARGS)
 
+# An environment of a release of Transformers has that release and what only it needs, and sees all else,
+# torch above all, in .venv: the same versions, and nothing large is installed twice.
+RELEASES := .venv-transformers-4 .venv-transformers-5
+ADAPTER_TESTS := tests/models/runtimes tests/test_check_your_own_cache.py
+.venv-transformers-%/.stamp: constraints-transformers-%.txt $(STAMP)
+	rm -rf .venv-transformers-$*
+	$(BIN)/python -m venv --without-pip .venv-transformers-$*
+	$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' > "$$(.venv-transformers-$*/bin/python -c 'import site; print(site.getsitepackages()[0])')/kvspec-venv.pth"
+	.venv-transformers-$*/bin/python -m pip install --quiet --no-deps --requirement $<
+	.venv-transformers-$*/bin/python -m pip check
+	@touch $@
+
+adapters: $(RELEASES:%=%/.stamp) ## Hold the caches of both releases of Transformers against the specification
+	@for release in $(RELEASES); do \
+		echo "--- $$release"; $$release/bin/python -m pytest $(ADAPTER_TESTS) $(PYTEST_ARGS) || exit 1; \
+	done
+
 lint: $(STAMP) ## Check style and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -53,5 +70,5 @@ clean: ## Remove build products and caches
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find spec models properties counterexamples tests src -name __pycache__ -type d -prune -exec rm -rf {} +
 
-distclean: clean ## Remove .venv as well
-	rm -rf .venv
+distclean: clean ## Remove the environments as well
+	rm -rf .venv .venv-transformers-4 .venv-transformers-5
