@@ -9,7 +9,7 @@ backend's.
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from attrs import frozen
@@ -123,6 +123,8 @@ class Staging:
         self._submit = submit
         self._parts: dict[Cell, StagedPart] = {}
         self._closed = False
+        self._extents: list[Any] | None = None
+        self._known: tuple[Any, Tensor] | None = None
         self._lock = threading.RLock()
 
     @property
@@ -172,9 +174,7 @@ class Staging:
         for entry in (key, value):
             entry.completion.follow()
         keys, values = self._joined(layer, key, value)
-        staged = torch.arange(key.start, key.stop, device=self.shape.device)
-        positions = torch.cat((self.base.positions(layer), staged))
-        return KVView(keys, values, positions)
+        return KVView(keys, values, self._positions(layer, key.start, key.stop))
 
     def staged(self) -> dict[Cell, tuple[int, int]]:
         """The half-open interval of positions of each part staged so far."""
@@ -301,6 +301,16 @@ class Staging:
                 fix="stage both parts first",
             )
         return self._parts[layer, part]
+
+    def _positions(self, layer: int, start: int, stop: int) -> Tensor:
+        """Positions of a layer's base rows and of [start, stop); one tensor for layers that are alike."""
+        if self._extents is None:
+            self._extents = list(zip(self.base.lengths(), self.base.kept(), strict=True))
+        alike = (self._extents[layer], start, stop)
+        if self._known is None or self._known[0] != alike:
+            staged = torch.arange(start, stop, device=self.shape.device)
+            self._known = (alike, torch.cat((self.base.positions(layer), staged)))
+        return self._known[1]
 
     # What a layout with room of its own for staged rows overrides.
 
