@@ -27,6 +27,8 @@ from kvspec.models.decode.hooks import CallRows, KVView, LayerCache, Part, Updat
 from kvspec.models.decode.kinds import LAYOUT_KINDS, AnyLayout, allocate
 from kvspec.models.decode.layouts import Layout, Publication
 from kvspec.models.decode.offloaded import OffloadedLayout
+from kvspec.models.decode.paged import PagedLayout, PagedSnapshot
+from kvspec.models.decode.pages import BlockPool, Lease
 from kvspec.models.decode.readers import Reader, Reading
 from kvspec.models.decode.residency import LAYERS_ON_DEVICE, DeviceRoom
 from kvspec.models.decode.shapes import SOUND, CacheShape, LayoutFaults, Snapshot
@@ -43,6 +45,7 @@ __all__ = [
     "SOUND",
     "TOLERANCES",
     "AnyLayout",
+    "BlockPool",
     "CacheShape",
     "CallRows",
     "Completion",
@@ -59,8 +62,11 @@ __all__ = [
     "LayerCache",
     "Layout",
     "LayoutFaults",
+    "Lease",
     "NotReadableError",
     "OffloadedLayout",
+    "PagedLayout",
+    "PagedSnapshot",
     "Part",
     "Produced",
     "Publication",

@@ -15,6 +15,8 @@ from kvspec.models.decode.dynamic import DynamicLayout
 from kvspec.models.decode.errors import BadConfigError
 from kvspec.models.decode.layouts import Layout
 from kvspec.models.decode.offloaded import OffloadedLayout
+from kvspec.models.decode.paged import PagedLayout
+from kvspec.models.decode.pages import BLOCK_SIZE, BlockPool
 from kvspec.models.decode.residency import DeviceRoom
 from kvspec.models.decode.shapes import SOUND, CacheShape, LayoutFaults
 from kvspec.models.decode.static import StaticLayout
@@ -36,12 +38,17 @@ class StoreSizes:
         layouts: most layouts that are live at a time, forks among them.
         window: a query at position p sees keys in (p - window, p]; None lets it see all of them.
         rewind: rows that a truncate may take back, which a windowed layout keeps beyond its window.
+        block_size: rows of a block of a paged store.
+        blocks: blocks of a paged store; by default twice what ``layouts`` of ``capacity`` rows fill, so
+            that there is room for open appends, copies of shared blocks, and snapshots of readers.
     """
 
     capacity: int
     layouts: int = 4
     window: int | None = None
     rewind: int = 0
+    block_size: int = BLOCK_SIZE
+    blocks: int | None = None
 
 
 def _dynamic(shape: CacheShape, sizes: StoreSizes, faults: LayoutFaults) -> Store:
@@ -57,6 +64,13 @@ def _window(shape: CacheShape, sizes: StoreSizes, faults: LayoutFaults) -> Store
     return lambda: WindowLayout(shape, sizes.window, sizes.rewind, faults)
 
 
+def _paged(shape: CacheShape, sizes: StoreSizes, faults: LayoutFaults) -> Store:
+    each = -(-sizes.capacity // sizes.block_size)
+    blocks = 2 * sizes.layouts * each if sizes.blocks is None else sizes.blocks
+    pool = BlockPool(shape, blocks, sizes.block_size)
+    return lambda: PagedLayout(pool, faults)
+
+
 def _offloaded(shape: CacheShape, sizes: StoreSizes, faults: LayoutFaults) -> Store:
     del sizes
     room = DeviceRoom(shape, faults)
@@ -66,6 +80,7 @@ def _offloaded(shape: CacheShape, sizes: StoreSizes, faults: LayoutFaults) -> St
 _KINDS: Final[dict[str, Callable[[CacheShape, StoreSizes, LayoutFaults], Store]]] = {
     DynamicLayout.name: _dynamic,
     StaticLayout.name: _static,
+    PagedLayout.name: _paged,
     WindowLayout.name: _window,
     OffloadedLayout.name: _offloaded,
 }

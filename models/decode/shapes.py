@@ -106,8 +106,15 @@ class LayoutFaults:
         allow_beyond: truncate and fork take more rows than are visible.
         overwrite: a static layout writes over rows that older snapshots still show, and over the
             room of another append.
-        alias_fork: a static child writes into the buffer of its parent. A dynamic layout never
-            writes in place, so there this switch changes nothing.
+        alias_fork: a static child writes into the buffer of its parent, a paged one into all blocks
+            of its parent's table. A dynamic layout never writes in place, so there this switch
+            changes nothing.
+        share_tail: an append of a paged layout writes into the last block of its table although
+            others hold it too, without making a copy first.
+        early_reuse: a paged layout gives blocks back at install, truncate, release and discard,
+            although a snapshot still shows them or a write to them is still in flight.
+        double_free: releasing a paged layout drops its references to blocks twice.
+        lost_reference: a paged fork adds no references to the blocks that it shares.
         allow_gone: a windowed layout truncates and forks to where rows of the window are gone.
         window_early: a windowed layout drops one row more than its window and rewind allow.
         row_as_position: a windowed layout counts positions from its first resident row.
@@ -125,6 +132,10 @@ class LayoutFaults:
     allow_beyond: bool = False
     overwrite: bool = False
     alias_fork: bool = False
+    share_tail: bool = False
+    early_reuse: bool = False
+    double_free: bool = False
+    lost_reference: bool = False
     allow_gone: bool = False
     window_early: bool = False
     row_as_position: bool = False
