@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from kvspec.models.decode import (
+    LAYOUT_KINDS,
     TOLERANCES,
     CacheShape,
     DecodeError,
@@ -22,6 +23,7 @@ from kvspec.models.decode import (
     positions_from,
     uncached_logits,
 )
+from kvspec.models.decode.measure import SCHEDULES, WINDOW, measure
 
 DAMAGE = 1e9 * TOLERANCES[torch.float64]
 """A disagreement no rounding explains: a share of 8e-6 of the largest logit."""
@@ -281,3 +283,14 @@ def test_without_a_window_all_rows_stay(decoder, tokens):
     found = append(decoder, layout, tokens[:, 2:4])
     assert agrees(found, uncached_logits(decoder, tokens)[:, 2:4])
     assert layout.snapshot().parts[0, Part.KEY].shape[2] == 4
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_the_measurement_covers_windows(cpu, dtype):
+    """With a window of 5 every layout agrees on decoders of all group sizes, also where chunks are longer."""
+    schedules = {name: SCHEDULES[name] for name in ("prefill", "chunks")}
+    cases = list(measure(dtype, cpu, seeds=1, schedules=schedules, window=WINDOW))
+    assert {case.layout for case in cases} == set(LAYOUT_KINDS)
+    assert {case.config.window for case in cases} == {5}
+    worst = max(cases, key=lambda case: case.disagreement)
+    assert worst.disagreement <= TOLERANCES[dtype], worst
