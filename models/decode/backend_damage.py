@@ -17,8 +17,9 @@ from kvspec.models.decode.agreement import TOLERANCES, disagreement
 from kvspec.models.decode.backend_appends import Appends, Txn
 from kvspec.models.decode.backend_model import PREFIX_ROWS, Model
 from kvspec.models.decode.backend_reading import NotReadableError, View, content, view_of
-from kvspec.models.decode.backend_tables import FREE, POISON, Tables
+from kvspec.models.decode.backend_tables import FREE, Tables
 from kvspec.models.decode.hooks import Part
+from kvspec.models.decode.pages import POISON
 
 ROW_SLACK = 4
 """Single rows may part by so many tolerances of logits: they are smaller, and sums end sooner."""

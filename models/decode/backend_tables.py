@@ -20,10 +20,8 @@ from torch import Tensor
 from kvspec.models.decode.backend_model import PREFIX_ROWS, Model
 from kvspec.models.decode.completion import Submit, settle
 from kvspec.models.decode.kinds import AnyLayout, Store
+from kvspec.models.decode.pages import POISON
 from kvspec.models.decode.shapes import CacheShape, Snapshot
-
-POISON = 8.0
-"""What is written over the rows of an evicted block."""
 
 FREE = ("VACANT", "RELEASED")
 TERMINAL = ("FINISHED", "CANCELLED")

@@ -43,6 +43,13 @@ def static_cache() -> Backend:
     return DecodeBackend(layout="static")
 
 
+def paged_cache() -> Backend:
+    """The torch cache with rows in blocks of a pool (layout paged)."""
+    from kvspec.models.decode.backend import DecodeBackend
+
+    return DecodeBackend(layout="paged")
+
+
 def is_stand_in(mutation: str | None) -> bool:
     """Whether the fault that a cache is given for a mutation is another one, near to it."""
     from kvspec.models.decode.backend_faults import fault_for
