@@ -281,6 +281,28 @@ def test_a_fan_out_gives_every_child_the_prefix(decoder, store, tokens, n):
     assert all(torch.equal(a, b) for a, b in zip(shown(parent), before, strict=True))
 
 
+def test_a_writer_between_two_forks_of_a_fan_out_is_in_none_of_the_children(
+    decoder, store, tokens, monkeypatch
+):
+    """Rows that replace the parent's while children are made reach no child: all have one snapshot (A6)."""
+    parent = store()
+    append(decoder, parent, tokens[:, :5])
+    before, kind = shown(parent), type(parent)
+    plain = kind.fork
+
+    def fork(self, n):
+        made = plain(self, n)
+        parent.truncate(2)
+        append(decoder, parent, (tokens[:, 2:5] + 1) % decoder.config.vocab)
+        return made
+
+    monkeypatch.setattr(kind, "fork", fork)
+    children = fan_out(parent, 5, 3)
+    for child in children:
+        assert all(torch.equal(a, b) for a, b in zip(shown(child), before, strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(shown(parent), before, strict=True))
+
+
 @pytest.fixture
 def failing(store, monkeypatch):
     """Lets forks of the kind succeed so many times, and then fail; tells which children were made."""
