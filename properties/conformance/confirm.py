@@ -16,7 +16,7 @@ from kvspec.models.concrete import show_event
 from kvspec.properties.conformance.book import Spot
 from kvspec.properties.conformance.explore import Edge, Explorer, damage_text, path_of
 from kvspec.properties.conformance.graph import NO_CASE
-from kvspec.properties.conformance.judge import HARM, IN_STEP, Finding, Judged
+from kvspec.properties.conformance.judge import HARM, IN_STEP, SILENT, Finding, Judged
 from kvspec.properties.conformance.rules import UNDAMAGED
 from kvspec.properties.conformance.subject import CRASHED, Answer
 
@@ -26,12 +26,16 @@ RERUNS = 200
 
 @attrs.frozen
 class Call:
-    """One call of a trace and what the cache answered."""
+    """One call of a trace and what the cache answered.
+
+    broken: the rules that it breaks. is_silent: it is a wrong call that was accepted in silence.
+    """
 
     action: str
     text: str
     answer: Answer
     broken: tuple[str, ...] = ()
+    is_silent: bool = False
 
 
 @attrs.frozen
@@ -200,7 +204,8 @@ def _call(explorer: Explorer, judged: Judged) -> Call:
     event = explorer.graph.events[judged.number]
     text = show_event(explorer.graph.compiled.machine, event)
     broken = tuple(finding.rule for finding in judged.findings)
-    return Call(event.action, text, judged.answer, broken)
+    is_silent = any(finding.manner == SILENT for finding in judged.findings)
+    return Call(event.action, text, judged.answer, broken, is_silent)
 
 
 def _unsteady(explorer: Explorer, spot: Spot) -> Trace:

@@ -41,13 +41,39 @@ IN_STEP: Off = frozenset()
 
 
 @attrs.frozen
+class Difference:
+    """A cell as the cache shows it and as it should: `length[handle0]`, 1, 0."""
+
+    cell: str
+    found: str
+    expected: str
+
+
+@attrs.frozen
 class Finding:
-    """A rule broken at one step: how, what was found, and what was expected instead."""
+    """A rule broken at one step: how, what the cache did, what it should have, and cells that differ."""
 
     rule: str
     manner: str
-    found: str
-    expected: str
+    did: str
+    should: str
+    cells: tuple[Difference, ...] = ()
+
+    @property
+    def found(self) -> str:
+        """What was found, in one line."""
+        return _line(self.did, [f"{c.cell} = {c.found}" for c in self.cells])
+
+    @property
+    def expected(self) -> str:
+        """What was expected, in one line."""
+        return _line(self.should, [f"{c.cell} = {c.expected}" for c in self.cells])
+
+
+def _line(said: str, cells: list[str]) -> str:
+    more = [f"and {len(cells) - CELLS_SHOWN} more"] if len(cells) > CELLS_SHOWN else []
+    shown = ", ".join([*cells[:CELLS_SHOWN], *more])
+    return f"{said}; shown: {shown}" if shown else said
 
 
 @attrs.frozen
@@ -94,8 +120,8 @@ class Judge:
         if not off:
             kept = (STARTS,) if self.names else ()
             return Judged(-1, answer, (), kept, IN_STEP, goes_on=True, shown=shown)
-        found, expected = self._cells(off, shown, 0)
-        finding = Finding(STARTS, STATE, f"after reset(): {found}", expected)
+        cells = self._cells(off, shown, 0)
+        finding = Finding(STARTS, STATE, "reset", "reset, and as at the beginning", cells)
         return Judged(-1, answer, (finding,), (), off, goes_on=False, shown=shown)
 
     def call(self, place: int, number: int, off: Off = IN_STEP) -> Judged:
@@ -187,9 +213,8 @@ class Judge:
 
     def _crashed(self, place: int, number: int, answer: Answer, off: Off) -> Judged:
         action, code = self.graph.events[number].action, self.graph.code(place, number)
-        wanted = "an answer: accepted" if code is None else f"an answer: refused with {code}"
         rule = f"{action}/{'accepted' if code is None else code}"
-        finding = Finding(rule, CRASHES, f"the cache raised {answer.detail}", wanted)
+        finding = Finding(rule, CRASHES, f"raised {answer.detail}", _should(code))
         if off:
             return Judged(number, answer, (), (), off, goes_on=False, follows=(finding,))
         return Judged(number, answer, (finding,), (), off, goes_on=False)
@@ -201,15 +226,14 @@ class Judge:
         event = self.graph.events[number]
         new = self._off(target, shown) - off
         if code is None and answer.kind == REFUSED:
-            yield Finding(f"{event.action}/accepted", REFUSES, f"the cache {answer}", "accepted")
+            yield Finding(f"{event.action}/accepted", REFUSES, str(answer), "accepted")
             return
         if code is None:
             yield from self._effects(event.action, target, shown, new)
         else:
             yield from self._refusal(f"{event.action}/{code}", target, answer, shown, new)
         if new:
-            agrees = answer.kind == (ACCEPTED if code is None else REFUSED)
-            yield from self._claims(place, number, shown, off, agrees=agrees)
+            yield from self._claims(place, number, answer, shown, off)
 
     def _effects(self, action: str, target: int, shown: Shown, new: Off) -> Iterator[Finding]:
         """An accepted action led to values that differ: by variable, and all that must stay in one."""
@@ -217,37 +241,34 @@ class Judge:
         for name in dict.fromkeys(name for name, _ in sorted(new)):
             if name in puts:
                 cells = frozenset(cell for cell in new if cell[0] == name)
-                found, expected = self._cells(cells, shown, target)
-                yield Finding(f"{action}/{name}", STATE, f"it shows {found}", expected)
+                differ = self._cells(cells, shown, target)
+                yield Finding(f"{action}/{name}", STATE, "accepted", "accepted", differ)
         rest = frozenset(cell for cell in new if cell[0] not in puts)
         if rest:
-            found, expected = self._cells(rest, shown, target)
-            yield Finding(f"{action}/keeps-the-rest", STATE, f"it shows {found}", expected)
+            differ = self._cells(rest, shown, target)
+            yield Finding(f"{action}/keeps-the-rest", STATE, "accepted", "accepted", differ)
 
     def _refusal(
         self, rule: str, target: int, answer: Answer, shown: Shown, new: Off
     ) -> Iterator[Finding]:
         """A call that must be refused was accepted, had a wrong code, or changed what it must not."""
         code = rule.partition("/")[2]
-        found, cells = "", ""
-        if new:
-            cells, found = self._cells(new, shown, target)[::-1]
+        cells = self._cells(new, shown, target)
         if answer.kind == ACCEPTED:
-            shows = (
-                f"; after it the cache shows {found}" if new else "; nothing that is shown changed"
-            )
-            yield Finding(rule, SILENT, f"accepted{shows}", f"refused with {code}" + _also(cells))
+            unseen = "" if cells else ", and nothing changed that can be seen"
+            yield Finding(rule, SILENT, f"accepted{unseen}", f"refused with {code}", cells)
         elif new:
-            yield Finding(rule, STATE, f"{answer}, and it shows {found}", f"refused, and {cells}")
+            yield Finding(rule, STATE, str(answer), f"refused with {code}", cells)
         elif answer.code not in (code, None):
-            yield Finding(rule, WRONG_CODE, f"the cache {answer}", f"refused with {code}")
+            yield Finding(rule, WRONG_CODE, str(answer), f"refused with {code}")
 
     def _claims(
-        self, place: int, number: int, shown: Shown, off: Off, *, agrees: bool
+        self, place: int, number: int, answer: Answer, shown: Shown, off: Off
     ) -> Iterator[Finding]:
         """The claims that what is shown breaks, and what was shown before does not."""
         target, event = self.graph.targets[place][number], self.graph.events[number]
         code = self.graph.code(place, number)
+        agrees = answer.kind == (ACCEPTED if code is None else REFUSED)
         before, after = self.graph.state(place), self.filled(target, shown)
         outcome = Outcome("accepted" if code is None else "refused", after)
         for rule in self.claims():
@@ -256,9 +277,8 @@ class Judge:
             if off and (rule.claim.kind == "step" or self._is_blurred(rule.id, off)):
                 continue
             if self._fails(rule, before, event, outcome):
-                cells = self._off(target, shown)
-                found, expected = self._cells(cells, shown, target)
-                yield Finding(rule.id, CLAIMED, f"it shows {found}", expected)
+                cells = self._cells(self._off(target, shown), shown, target)
+                yield Finding(rule.id, CLAIMED, str(answer), _should(code), cells)
 
     def _fails(self, rule: Rule, before: State, event: Event, outcome: Outcome) -> bool:
         machine, claim = self.graph.compiled.machine, rule.claim
@@ -276,23 +296,20 @@ class Judge:
         tables = zip(self.system.variables, self.graph.state(place).tables, strict=True)
         return State(tuple(tuple(shown.get(name, table)) for name, table in tables))
 
-    def _cells(self, cells: Iterable[Cell], shown: Shown, place: int) -> tuple[str, str]:
-        """Cells as the cache shows them, and as they should be."""
-        expected, listed = self.expected(place), sorted(cells)
-        found = [self.cell(name, i, shown[name][i]) for name, i in listed[:CELLS_SHOWN]]
-        wanted = [self.cell(name, i, expected[name][i]) for name, i in listed[:CELLS_SHOWN]]
-        more = len(listed) - CELLS_SHOWN
-        end = [f"and {more} more"] if more > 0 else []
-        return ", ".join([*found, *end]), ", ".join([*wanted, *end])
+    def _cells(self, cells: Iterable[Cell], shown: Shown, place: int) -> tuple[Difference, ...]:
+        """Cells as the cache shows them, and as they should be, in the order of the specification."""
+        expected, order = self.expected(place), list(self.system.variables)
+        listed = sorted(cells, key=lambda cell: (order.index(cell[0]), cell[1]))
+        return tuple(self._cell(name, i, shown[name][i], expected[name][i]) for name, i in listed)
 
-    def cell(self, name: str, i: int, value: Any) -> str:
-        """A cell as text: `length[handle0] = 1`."""
+    def _cell(self, name: str, i: int, found: Any, expected: Any) -> Difference:
         variable = self.system.variables[name]
         index = list(indices(variable, self.graph.instance))[i]
         pairs = zip(variable.domain, index, strict=True)
         at = ", ".join(show_value(kind, part) for kind, part in pairs)
-        return f"{name}[{at}] = {show_value(variable.type, value)}"
+        told = [show_value(variable.type, value) for value in (found, expected)]
+        return Difference(f"{name}[{at}]", *told)
 
 
-def _also(cells: str) -> str:
-    return f", and {cells}" if cells else ""
+def _should(code: str | None) -> str:
+    return "accepted" if code is None else f"refused with {code}"

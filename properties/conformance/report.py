@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import attrs
 
 from kvspec.properties.conformance.confirm import Trace
 from kvspec.properties.conformance.judge import SILENT
-from kvspec.properties.conformance.rules import Rule
+from kvspec.properties.conformance.rules import CLAIM, Rule
 
 KEPT, BREAKS, NOT_ENFORCED, NOT_OFFERED, UNKNOWN, OUT_OF_REACH = (
     "kept",
@@ -63,11 +62,19 @@ class RuleResult:
     def note(self) -> str:
         """A remark for the table."""
         if self.is_broken and self.trace is not None:
+            if self.rule.kind == CLAIM:
+                return f"by {self.cause}"
             how = ", ".join(f"{manner} ({n})" for manner, n in self.manners.items())
             return f"{how}; {len(self.trace.calls)} calls on {self.trace.instance}"
         if self.verdict == KEPT and self.untold:
             return f"the code was not told ({self.untold} of {self.tried})"
         return self.reason
+
+    @property
+    def cause(self) -> str:
+        """The rule of an action that the last call of the trace breaks: of it a broken claim comes."""
+        broken = self.trace.calls[-1].broken if self.trace is not None and self.trace.calls else ()
+        return next((name for name in broken if not name.startswith("claim/")), "")
 
     def data(self) -> dict[str, Any]:
         """For a program."""
@@ -176,9 +183,13 @@ class Report:
         }
 
     def text(self, *, every: bool = False, pages: bool = True) -> str:
-        """The report for a reader: a page for each break, then the table; every: kept rules, too."""
-        parts = [self.pages[r.rule.id] for r in self.broken if r.known is None] if pages else []
-        return "\n\n".join([*parts, self.table(every=every)])
+        """The report for a reader: a page for each break, then the table; every: kept rules, too.
+
+        A claim has no page here: it is broken by a call that breaks a rule of an action as well.
+        """
+        told = [r for r in self.broken if r.known is None and r.rule.kind != CLAIM]
+        parts = [self.pages[r.rule.id] for r in told] if pages else []
+        return "\n\n\n".join([*parts, self.table(every=every)])
 
     def table(self, *, every: bool = False) -> str:
         """A line for each action, and for each rule in it that is not simply kept."""
@@ -231,7 +242,9 @@ def _line(found: RuleResult) -> str:
     return f"  {found.rule.id:<44} {verdict}{tried}{note}{known}"
 
 
-def verdict_of(trace: Trace | None, manners: Iterable[str]) -> str:
-    """Whether a break is on the cache's own path, or a wrong call that it accepts in silence."""
-    shown = trace.finding.manner if trace is not None else next(iter(manners), "")
-    return NOT_ENFORCED if shown == SILENT else BREAKS
+def verdict_of(rule: Rule, trace: Trace) -> str:
+    """Whether a break is on the cache's own path, or of a wrong call that it accepts in silence."""
+    last = trace.calls[-1] if trace.calls else None
+    if rule.kind == CLAIM and last is not None and last.is_silent:
+        return NOT_ENFORCED
+    return NOT_ENFORCED if trace.finding.manner == SILENT else BREAKS

@@ -31,6 +31,7 @@ from kvspec.properties.conformance.fate import (
 from kvspec.properties.conformance.graph import build_graph
 from kvspec.properties.conformance.judge import Judge
 from kvspec.properties.conformance.report import (
+    BREAKS,
     KEPT,
     NOT_OFFERED,
     OUT_OF_REACH,
@@ -148,13 +149,13 @@ def _result(rule: Rule, tried: Sequence[_Tried], left: Sequence[Part]) -> RuleRe
     unsteady = [t for one in tried for t in one.traces.values() if not t.repeats]
     if rule.id == REPEATABLE and unsteady:
         return attrs.evolve(
-            found, verdict=verdict_of(None, ()), trace=min(unsteady, key=lambda t: len(t.calls)),
+            found, verdict=BREAKS, trace=min(unsteady, key=lambda t: len(t.calls)),
             broken=len(unsteady), manners={"answers differently": len(unsteady)},
         )  # fmt: skip
     if broken:
         traces = [one.traces[rule.id] for one in tried if rule.id in one.traces]
         best = min(traces, key=lambda t: (not t.repeats, bool(t.past), len(t.calls)))
-        return attrs.evolve(found, verdict=verdict_of(best, manners), trace=best)
+        return attrs.evolve(found, verdict=verdict_of(rule, best), trace=best)
     lacking = _lacking(rule, tried)
     if lacking:
         return attrs.evolve(found, verdict=NOT_OFFERED, reason=lacking)
@@ -235,8 +236,9 @@ def _report(
     for one in tried:
         declined.update(one.book.declined)
     shown = set(tried[0].explorer.judge.names) if tried else set()
+    graphs = {one.part.instance.name: one.explorer.graph for one in tried}
     pages = {
-        found.rule.id: page(found)
+        found.rule.id: page(found, graphs[found.trace.instance], subject.name, target)
         for found in results.values()
         if found.is_broken and found.trace is not None
     }
