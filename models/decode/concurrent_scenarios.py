@@ -6,9 +6,11 @@ client asks, in order. Left out: clients that choose by what they were told (`co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
+import torch
 from attrs import frozen
 
 from kvspec.models.backend import Reply
@@ -95,11 +97,27 @@ def run_scenario(
         ValueError: the backend refuses an event of the setup.
     """
     scheduler = Scheduler(strategy)
-    backend = ConcurrentBackend(layout, planted, scheduler=scheduler, device=device)
-    set_up(backend, scenario)
-    recorder = Recorder(backend)
-    run = scheduler.run([client(recorder, n, calls) for n, calls in enumerate(scenario.clients)])
+    with one_compute_thread():
+        backend = ConcurrentBackend(layout, planted, scheduler=scheduler, device=device)
+        set_up(backend, scenario)
+        recorder = Recorder(backend)
+        bodies = [client(recorder, n, calls) for n, calls in enumerate(scenario.clients)]
+        run = scheduler.run(bodies)
     return Recording(recorder.asked(), run)
+
+
+@contextmanager
+def one_compute_thread() -> Iterator[None]:
+    """Within, kernels use the thread that calls them alone.
+
+    A kernel for a handful of rows gains nothing from others, and each new client would bring a crowd.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def set_up(backend: ConcurrentBackend, scenario: Scenario) -> None:
@@ -144,10 +162,17 @@ def prepared(x: int, h: int, layers: int, *, p: int = 0, key: int = 0) -> tuple[
     return (*appended(x, h, layers, p=p, key=key), event("prepare", x=x))
 
 
-def _sized(name: str, **sizes: Any) -> Instance:
-    defaults = {"handles": 1, "txns": 1, "layers": 1, "longest": 2, "versions": 3, "generations": 2}
-    return make_instance(name, f"the scenario {name}", **{**defaults, **sizes})
-
+CLIENTS: Final = make_instance(
+    "CLIENTS",
+    "three handles, two appends, two layers: for all scenarios, so that a checker is made ready once",
+    handles=3,
+    txns=2,
+    layers=2,
+    keys=2,
+    longest=2,
+    versions=4,
+    generations=2,
+)
 
 _ALLOCATED: Final = (event("allocate", h=0, b=0, a=0),)
 _PUBLISH: Final = event("publish", x=0)
@@ -159,7 +184,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Scenario(
             "publish-and-look",
             "a reader looks twice while an append of two layers is published",
-            _sized("publish-and-look", layers=2),
+            CLIENTS,
             (*_ALLOCATED, *prepared(0, 0, 2)),
             ((_PUBLISH,), (_LOOK, _LOOK)),
             (TORN, LAYERS_APART, AFTER_FREE),
@@ -167,30 +192,30 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Scenario(
             "two-appends",
             "two appends on one snapshot are published at a time",
-            _sized("two-appends", txns=2, keys=2),
-            (*_ALLOCATED, *prepared(0, 0, 1), *prepared(1, 0, 1, key=1)),
+            CLIENTS,
+            (*_ALLOCATED, *prepared(0, 0, 2), *prepared(1, 0, 2, key=1)),
             ((_PUBLISH,), (event("publish", x=1),)),
             (CHECK_THEN_ACT,),
         ),
         Scenario(
             "publish-and-finish",
             "a request ends while an append to it is published, and a reader looks",
-            _sized("publish-and-finish"),
-            (*_ALLOCATED, *prepared(0, 0, 1)),
+            CLIENTS,
+            (*_ALLOCATED, *prepared(0, 0, 2)),
             ((_PUBLISH, _LOOK), (event("finish", h=0),)),
             (LOST_UPDATE,),
         ),
         Scenario(
             "publish-and-truncate",
             "one append is published, another one's row is taken back, and a reader looks",
-            _sized("publish-and-truncate", txns=2),
-            (*_ALLOCATED, *prepared(0, 0, 1), _PUBLISH, *prepared(1, 0, 1, p=1)),
+            CLIENTS,
+            (*_ALLOCATED, *prepared(0, 0, 2), _PUBLISH, *prepared(1, 0, 2, p=1)),
             ((event("publish", x=1),), (event("truncate", h=0, n=0), _LOOK)),
         ),
         Scenario(
             "there-and-back",
             "a reader looks while a row is published and taken back, each by a client of its own",
-            _sized("there-and-back", layers=2),
+            CLIENTS,
             (*_ALLOCATED, *prepared(0, 0, 2)),
             ((_LOOK,), (_PUBLISH,), (event("truncate", h=0, n=0),)),
             (SAME_LENGTH,),
@@ -198,23 +223,23 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Scenario(
             "cancel-and-prepare",
             "a request is cancelled while another client sees that and prepares an append to it",
-            _sized("cancel-and-prepare"),
-            (*_ALLOCATED, *appended(0, 0, 1)),
+            CLIENTS,
+            (*_ALLOCATED, *appended(0, 0, 2)),
             ((event("cancel_request", h=0),), (_LOOK, event("prepare", x=0))),
             (ABORT_LATE,),
         ),
         Scenario(
             "release-and-look",
             "a reader looks twice while an ended request is released",
-            _sized("release-and-look"),
-            (*_ALLOCATED, *prepared(0, 0, 1), _PUBLISH, event("finish", h=0)),
+            CLIENTS,
+            (*_ALLOCATED, *prepared(0, 0, 2), _PUBLISH, event("finish", h=0)),
             ((_LOOK, _LOOK), (event("release", h=0),)),
             (STALE_READ, AFTER_FREE),
         ),
         Scenario(
             "fork-and-look",
             "a reader looks at two children of one fork, one after the other",
-            _sized("fork-and-look", handles=3, txns=0),
+            CLIENTS,
             _ALLOCATED,
             (
                 (event("fork", p=0, children=(False, True, True), n=0),),
@@ -225,7 +250,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Scenario(
             "two-requests",
             "two requests ask for one block",
-            _sized("two-requests", handles=2, txns=0),
+            CLIENTS,
             (),
             ((event("allocate", h=0, b=0, a=0),), (event("allocate", h=1, b=0, a=0), Look(1))),
             (BLOCK_TWICE,),
@@ -233,7 +258,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Scenario(
             "busy",
             "four clients: two appends, a reader, and one who forks, ends and releases",
-            _sized("busy", handles=3, txns=2, keys=2, layers=2, versions=4),
+            CLIENTS,
             (*_ALLOCATED, *prepared(0, 0, 2), *appended(1, 0, 2, key=1)),
             (
                 (_PUBLISH, _LOOK, event("forget", x=0)),
