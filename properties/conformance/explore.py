@@ -65,7 +65,7 @@ class Explorer:
         self.quota = quota
         self.clock = clock or Clock()
         self.renew = renew
-        self.told: Callable[[str, int], None] | None = None
+        self.told: Callable[[str], None] | None = None
         self.is_cut = False
         self.declined: set[Edge] = set()
         self.hard: set[Edge] = set()
@@ -122,7 +122,7 @@ class Explorer:
             way = self._way(self.place) if not self.is_cut else None
         self._look_for_damage()
         if self.told is not None:
-            self.told(self.graph.instance.name, self.book.calls)
+            self.told(f"{self.book.calls:,} calls on {self.graph.instance.name}")
         return True
 
     def _reset(self) -> bool:

@@ -123,8 +123,8 @@ class PartResult:
 class Report:
     """What a run of the suite found.
 
-    stale: entries of the list of known failures that excuse nothing, each with the reason. declined:
-    calls that the adapter said it cannot try, by action. filled: variables that it does not show.
+    stale: entries of the list of known failures that excuse nothing, with the reason. declined: calls
+    that the adapter said it cannot try, by action. filled: variables that it does not show.
     """
 
     name: str
@@ -136,7 +136,7 @@ class Report:
     filled: tuple[str, ...]
     seconds: float
     pages: dict[str, str]
-    stale: tuple[str, ...] = ()
+    stale: dict[str, str] = attrs.field(factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -177,7 +177,7 @@ class Report:
             "not_offered": self.not_offered,
             "declined": self.declined,
             "not_observed": list(self.filled),
-            "stale": list(self.stale),
+            "stale": self.stale,
             "seconds": self.seconds,
             "rules": [found.data() for found in self.results.values()],
         }
@@ -217,7 +217,7 @@ class Report:
         if self.filled:
             listed = ", ".join(self.filled)
             lines.append(f"not observed, and taken from the specification for claims: {listed}")
-        lines += [f"STALE: {told}" for told in self.stale]
+        lines += [f"STALE: {told}" for told in self.stale.values()]
         return lines
 
 

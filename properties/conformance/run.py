@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,8 @@ from kvspec.properties.core import properties
 from kvspec.spec.core import system
 from kvspec.spec.language import Instance
 
-Told = Callable[[str, int], None]
-"""Told of progress: the instance and the number of calls so far."""
+Told = Callable[[int, int, str], None]
+"""Told of progress: how many instances of how many are done, and what goes on in the next."""
 
 
 @attrs.define(eq=False)
@@ -73,6 +74,11 @@ class _Tried:
     @property
     def book(self) -> Book:
         return self.explorer.book
+
+
+def every_rule() -> dict[str, Rule]:
+    """Every rule of the core system, by its identifier."""
+    return rules_of(system, properties.by_name.values())
 
 
 def run_conformance(
@@ -92,7 +98,7 @@ def run_conformance(
     """
     started = time.monotonic()
     factory, name = load_factory(target)
-    rules = _chosen(rules_of(system, properties.by_name.values()), only)
+    rules = _chosen(every_rule(), only)
     parts = [_part(given) for given in instances] or list(SUITE)
     clock = Clock(started + budget) if budget is not None else Clock()
 
@@ -101,10 +107,11 @@ def run_conformance(
 
     subject = make()
     tried: list[_Tried] = []
-    for part in parts:
+    for number, part in enumerate(parts):
         if clock.is_over:
             break
-        explored = _explore(part, subject, rules, make, clock, progress)
+        tell = partial(progress, number, len(parts)) if progress is not None else None
+        explored = _explore(part, subject, rules, make, clock, tell)
         subject = explored.explorer.judge.subject
         tried.append(explored)
     left = parts[len(tried) :]
@@ -118,10 +125,9 @@ def _explore(
     rules: dict[str, Rule],
     make: Callable[[], Subject],
     clock: Clock,
-    progress: Told | None,
+    tell: Callable[[str], None] | None,
 ) -> _Tried:
-    every = rules_of(system, properties.by_name.values())
-    judge = Judge(build_graph(part.instance), every, subject)
+    judge = Judge(build_graph(part.instance), every_rule(), subject)
 
     pairs = {_pair(rule) for rule in rules.values()}
 
@@ -129,7 +135,7 @@ def _explore(
         return None in pairs or (action, code) in pairs
 
     explorer = Explorer(judge, quota=part.quota, clock=clock, wanted=wanted, renew=make)
-    explorer.told = progress
+    explorer.told = tell
     book = explorer.explore()
     traces = {rule: confirm(explorer, spots) for rule, spots in book.spots.items() if rule in rules}
     return _Tried(part, explorer, Fates(explorer), traces)

@@ -31,6 +31,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec test --profile ci", "always the same run"),
         ("kvspec test core TINY --backend my.cache:make", "a cache of your own"),
     ),
+    "conform": (
+        ("kvspec conform my.cache:Adapter", "every rule, on small instances"),
+        ("kvspec conform my.cache:Adapter --instance TINY", "on one of them"),
+        ("kvspec conform my.cache:Adapter --xfails known.txt", "with known failures"),
+        ("kvspec conform my.cache:Adapter --junit rules.xml", "for CI"),
+    ),
     "replay": (
         ("kvspec replay", "the whole library"),
         ("kvspec replay publish.drop-guard.STALE_SNAPSHOT", "one of its traces"),

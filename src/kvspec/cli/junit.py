@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from kvspec.cli.verdicts import UNKNOWN, VIOLATED, Answer, Check
+from kvspec.cli.verdicts import SKIPPED, UNKNOWN, VIOLATED, Answer, Check
 
 # What XML 1.0 cannot hold.
 _FORBIDDEN = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -33,7 +33,7 @@ def _count(element: ET.Element, checks: list[Check] | tuple[Check, ...]) -> None
     element.set("tests", str(len(checks)))
     element.set("failures", str(sum(check.verdict == VIOLATED for check in checks)))
     element.set("errors", str(sum(check.verdict == UNKNOWN for check in checks)))
-    element.set("skipped", "0")
+    element.set("skipped", str(sum(check.verdict == SKIPPED for check in checks)))
     element.set("time", f"{sum(check.seconds for check in checks):.3f}")
 
 
@@ -48,6 +48,8 @@ def _case(suite: ET.Element, check: Check) -> None:
         tag = "failure" if check.verdict == VIOLATED else "error"
         told = ET.SubElement(case, tag, type=check.verdict, message=_clean(check.message))
         told.text = _clean(check.detail or check.message)
+    elif check.verdict == SKIPPED:
+        ET.SubElement(case, "skipped", message=_clean(check.message))
 
 
 def _clean(text: str) -> str:

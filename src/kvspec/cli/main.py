@@ -15,6 +15,7 @@ import kvspec
 from kvspec.cli.audit import audit
 from kvspec.cli.bench import bench
 from kvspec.cli.check import check
+from kvspec.cli.conform import conform
 from kvspec.cli.errors import UsageError, from_cyclopts, from_exception, internal
 from kvspec.cli.examples import EXAMPLES, example_text
 from kvspec.cli.explore import explore
@@ -46,6 +47,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "prove": prove,
     "mutants": mutants,
     "test": drive,
+    "conform": conform,
     "replay": replay,
     "record": record,
     "show": show,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import kvspec
-from kvspec.cli.verdicts import HOLDS, VIOLATED, Answer, Check
+from kvspec.cli.verdicts import HOLDS, SKIPPED, VIOLATED, Answer, Check
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -53,7 +53,7 @@ def _result(check: Check, rule: int) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": _rule(check),
         "ruleIndex": rule,
-        "kind": "fail" if check.verdict == VIOLATED else "open",
+        "kind": {VIOLATED: "fail", SKIPPED: "notApplicable"}.get(check.verdict, "open"),
         "level": "error" if check.verdict == VIOLATED else "none",
         "message": {"text": text},
     }

@@ -8,6 +8,8 @@ from typing import Any
 import attrs
 
 HOLDS, VIOLATED, UNKNOWN = "holds", "violated", "unknown"
+SKIPPED = "skipped"
+"""Of a single check that was not made, for a reason that its message gives; no verdict of a command."""
 EXIT_CODES = {HOLDS: 0, VIOLATED: 1, UNKNOWN: 3}
 USAGE = 2
 INTERNAL = 3
