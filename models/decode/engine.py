@@ -65,6 +65,10 @@ def _nothing(produced: Produced) -> None:
     """The watcher of an engine that nobody watches."""
 
 
+def _silence(core: EngineCore, event: Event) -> None:
+    """The listener of an engine to which nobody listens."""
+
+
 @lru_cache(maxsize=32)  # engines of a test have the same few sizes
 def _rules(handles: int, layers: int, longest: int, requests: int) -> Rules:
     """The scheduling system with room for these requests."""
@@ -88,6 +92,10 @@ def _rules(handles: int, layers: int, longest: int, requests: int) -> Rules:
 class Engine:
     """Serves requests on layouts of one kind; ``run`` it once, or again after a call failed.
 
+    ``handles`` is how many requests have rows at a time; a ``drafter`` guesses tokens ahead; ``watch`` is
+    called after each part of a layer was staged, and may fail the call; ``listen`` hears each event once it
+    was carried out; ``keep_rows`` copies the rows of each request at its end.
+
     Attributes:
         clock: what it has cost so far.
 
@@ -106,6 +114,7 @@ class Engine:
         drafter: Drafter | None = None,
         faults: EngineFaults = NO_FAULTS,
         watch: Callable[[Produced], None] = _nothing,
+        listen: Callable[[EngineCore, Event], None] = _silence,
         keep_rows: bool = False,
     ) -> None:
         self.clock = Clock()
@@ -124,7 +133,7 @@ class Engine:
             layers,
             rules.start(),
         )
-        self._core = EngineCore(decoder, tables, rules, Follower(rules), faults, self.clock)
+        self._core = EngineCore(decoder, tables, rules, Follower(rules), faults, self.clock, listen)
         self._calls = CallRunner(self._core, self._emitted, watch)
         self._waiting = sorted(range(len(requests)), key=lambda n: requests[n].arrival)
         self._ended: dict[int, Ended] = {}
@@ -180,10 +189,11 @@ class Engine:
                 self._finish(slot)
 
     def _arrive(self) -> None:
-        """Give free handles to requests that are there."""
-        for slot in self._core.tables.slots:
-            if not self._waiting or slot.phase not in {VACANT, RELEASED}:
-                continue
+        """Give free handles to requests that are there, those used least first."""
+        free = [each for each in self._core.tables.slots if each.phase in {VACANT, RELEASED}]
+        for slot in sorted(free, key=lambda slot: slot.generation):
+            if not self._waiting:
+                return
             number = self._waiting[0]
             request = self._requests[number]
             if request.arrival > self.clock.rounds:

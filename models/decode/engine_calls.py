@@ -54,6 +54,7 @@ class EngineCore:
     follower: Follower
     faults: EngineFaults
     clock: Clock
+    listen: Callable[[EngineCore, Event], None]
 
     def state(self) -> State:
         """The state of the system's variables, as observed."""
@@ -66,8 +67,10 @@ class EngineCore:
         return self.rules.facts(self.state(), formulas, slot.handle)
 
     def took(self, *events: Event) -> None:
-        """Events were carried out as one."""
+        """Events were carried out as one: tell the follower, and who listens."""
         self.follower.take(events, self.state())
+        for each in events:
+            self.listen(self, each)
 
 
 @attrs.define(eq=False)
