@@ -10,18 +10,24 @@ Reading order: ``config``, ``weights``, ``ops``, ``hooks``, ``decoder`` (the mod
 ``calls``, ``agreement``, ``layer_trace`` (model and rows together); ``backend_model``,
 ``backend_tables``, ``backend_calls``, ``backend_appends``, ``backend_requests``, ``backend_batch``,
 ``backend_reading``, ``backend_observe``, ``backend_damage``, ``backend_faults``, ``backend`` (the cache
-under test).
+under test); ``ragged``, ``beams``, ``speculation`` (calls of several requests, of beams and of drafts);
+``policies``, ``engine_requests``, ``engine_tables``, ``engine_follow``, ``engine_calls``, ``engine``,
+``engine_service`` (a small serving engine).
 """
 
 from kvspec.models.decode.agreement import TOLERANCES, agrees, disagreement
 from kvspec.models.decode.backend import DecodeBackend, make_backend
 from kvspec.models.decode.backend_faults import FAULTS, fault_for
 from kvspec.models.decode.backend_reading import NotReadableError, View
+from kvspec.models.decode.beams import Beam, beam_search, fan_out, reorder, select
 from kvspec.models.decode.calls import append, cached_logits, uncached_logits
 from kvspec.models.decode.completion import Completion, Deferral, Submit, run_now
 from kvspec.models.decode.config import DecoderConfig, default_device
 from kvspec.models.decode.decoder import Decoder, ForwardSteps, Produced, finish, positions_from
 from kvspec.models.decode.dynamic import DynamicLayout
+from kvspec.models.decode.engine import Engine
+from kvspec.models.decode.engine_requests import EngineFaults, Request, plain_outputs
+from kvspec.models.decode.engine_service import ServiceRecorder
 from kvspec.models.decode.errors import DecodeError
 from kvspec.models.decode.hooks import CallRows, KVView, LayerCache, Part, UpdateCache, update
 from kvspec.models.decode.kinds import LAYOUT_KINDS, AnyLayout, allocate
@@ -29,9 +35,20 @@ from kvspec.models.decode.layouts import Layout, Publication
 from kvspec.models.decode.offloaded import OffloadedLayout
 from kvspec.models.decode.paged import PagedLayout, PagedSnapshot
 from kvspec.models.decode.pages import BlockPool, Lease
+from kvspec.models.decode.policies import (
+    POLICIES,
+    ChunkedPrefill,
+    IterationLevel,
+    Policy,
+    Selection,
+    ServiceView,
+    StaticBatches,
+)
+from kvspec.models.decode.ragged import Chunk, RaggedCall, RowResult, append_ragged
 from kvspec.models.decode.readers import Reader, Reading
 from kvspec.models.decode.residency import LAYERS_ON_DEVICE, DeviceRoom
 from kvspec.models.decode.shapes import SOUND, CacheShape, LayoutFaults, Snapshot
+from kvspec.models.decode.speculation import accepted_drafts, keep_rows
 from kvspec.models.decode.staging import Staging
 from kvspec.models.decode.static import StaticLayout
 from kvspec.models.decode.streams import CudaStream, Stream, open_stream, submit_on
@@ -42,12 +59,16 @@ __all__ = [
     "FAULTS",
     "LAYERS_ON_DEVICE",
     "LAYOUT_KINDS",
+    "POLICIES",
     "SOUND",
     "TOLERANCES",
     "AnyLayout",
+    "Beam",
     "BlockPool",
     "CacheShape",
     "CallRows",
+    "Chunk",
+    "ChunkedPrefill",
     "Completion",
     "CudaStream",
     "DecodeBackend",
@@ -57,7 +78,10 @@ __all__ = [
     "Deferral",
     "DeviceRoom",
     "DynamicLayout",
+    "Engine",
+    "EngineFaults",
     "ForwardSteps",
+    "IterationLevel",
     "KVView",
     "LayerCache",
     "Layout",
@@ -68,12 +92,20 @@ __all__ = [
     "PagedLayout",
     "PagedSnapshot",
     "Part",
+    "Policy",
     "Produced",
     "Publication",
+    "RaggedCall",
     "Reader",
     "Reading",
+    "Request",
+    "RowResult",
+    "Selection",
+    "ServiceRecorder",
+    "ServiceView",
     "Snapshot",
     "Staging",
+    "StaticBatches",
     "StaticLayout",
     "Stream",
     "Submit",
@@ -81,19 +113,27 @@ __all__ = [
     "View",
     "WindowLayout",
     "WorkerStream",
+    "accepted_drafts",
     "agrees",
     "allocate",
     "append",
+    "append_ragged",
+    "beam_search",
     "cached_logits",
     "default_device",
     "disagreement",
+    "fan_out",
     "fault_for",
     "finish",
+    "keep_rows",
     "make_backend",
     "most_rows",
     "open_stream",
+    "plain_outputs",
     "positions_from",
+    "reorder",
     "run_now",
+    "select",
     "submit_on",
     "uncached_logits",
     "update",

@@ -33,7 +33,7 @@ from kvspec.models.decode.engine_tables import (
 )
 from kvspec.models.decode.errors import DecodeError
 from kvspec.models.decode.kinds import StoreSizes, open_store
-from kvspec.models.decode.policies import DECODE, PREFILL, Decision, Policy, View
+from kvspec.models.decode.policies import DECODE, PREFILL, Decision, Policy, ServiceView
 from kvspec.models.decode.shapes import CacheShape
 from kvspec.models.decode.speculation import Drafter
 from kvspec.spec import core
@@ -159,10 +159,10 @@ class Engine:
         ended = tuple(self._ended[number] for number in sorted(self._ended))
         return Run(ended, self.clock, follower.verdict, follower.finding, follower.events)
 
-    def views(self) -> tuple[View, ...]:
+    def views(self) -> tuple[ServiceView, ...]:
         """The service view of every request that has a handle, in the order of handles."""
         return tuple(
-            View(slot.request, slot.handle, self._core.facts(slot))
+            ServiceView(slot.request, slot.handle, self._core.facts(slot))
             for slot in self._core.tables.slots
             if slot.request is not None
         )
@@ -204,7 +204,7 @@ class Engine:
             h, p = slot.handle, len(request.prompt)
             self._core.took(event("allocate", h=h, b=h, a=0, p=p))
 
-    def _decide(self, views: tuple[View, ...], decision: Decision) -> list[Work]:
+    def _decide(self, views: tuple[ServiceView, ...], decision: Decision) -> list[Work]:
         """Take a decision as events of the scheduling system, and make work of it."""
         by_handle = {view.handle: view for view in views}
         asked = [selection.handle for selection in decision]
@@ -224,7 +224,7 @@ class Engine:
             self._core.follower.report("a decision changed a field of the service view")
         return [self._work(by_handle[each.handle], each.rows) for each in decision]
 
-    def _events(self, view: View, rows: int) -> list[Event]:
+    def _events(self, view: ServiceView, rows: int) -> list[Event]:
         """The events of one selection; one that the specification refuses is refused with its code."""
         h = view.handle
         events = [event("put_in_batch", h=h, b=0)]
@@ -246,7 +246,7 @@ class Engine:
             fix="select what the view's eligible_work offers",
         )
 
-    def _work(self, view: View, rows: int) -> Work:
+    def _work(self, view: ServiceView, rows: int) -> Work:
         slot = self._core.tables.slots[view.handle]
         if view.work == PREFILL:
             return Work(slot, slot.prompt[slot.length :][:rows], (), is_chunk=True)

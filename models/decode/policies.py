@@ -23,7 +23,7 @@ DECODE: Final = str(Work.DECODE_FRONTIER_AVAILABLE)
 
 
 @attrs.frozen
-class View:
+class ServiceView:
     """What a service sees of one request.
 
     Attributes:
@@ -77,12 +77,12 @@ class Policy(Protocol):
         """What it remembers before the first turn."""
         ...
 
-    def decide(self, memory: Any, views: tuple[View, ...]) -> tuple[Any, Decision]:
+    def decide(self, memory: Any, views: tuple[ServiceView, ...]) -> tuple[Any, Decision]:
         """What it remembers from now on, and what the next call is of."""
         ...
 
 
-def _selected(views: Iterable[View]) -> Decision:
+def _selected(views: Iterable[ServiceView]) -> Decision:
     """All that can be selected of each request."""
     return tuple(Selection(view.handle, view.rows) for view in views if view.rows)
 
@@ -99,7 +99,7 @@ class StaticBatches:
         return frozenset()
 
     def decide(
-        self, memory: frozenset[int], views: tuple[View, ...]
+        self, memory: frozenset[int], views: tuple[ServiceView, ...]
     ) -> tuple[frozenset[int], Decision]:
         """Keep the batch while one of it still runs, else form the next one in order of arrival."""
         running = [view for view in views if view.request in memory and not view.is_over]
@@ -119,7 +119,7 @@ class IterationLevel:
     def begin(self) -> None:
         """It remembers nothing."""
 
-    def decide(self, memory: None, views: tuple[View, ...]) -> tuple[None, Decision]:
+    def decide(self, memory: None, views: tuple[ServiceView, ...]) -> tuple[None, Decision]:
         """Select everything."""
         return memory, _selected(views)
 
@@ -134,7 +134,7 @@ class ChunkedPrefill:
     def begin(self) -> None:
         """It remembers nothing."""
 
-    def decide(self, memory: None, views: tuple[View, ...]) -> tuple[None, Decision]:
+    def decide(self, memory: None, views: tuple[ServiceView, ...]) -> tuple[None, Decision]:
         """Spend the budget on decode steps, and what is left on prompts, both in order of arrival."""
         left, chosen = self.budget, []
         for view in sorted(views, key=lambda view: (view.work != DECODE, view.request)):
