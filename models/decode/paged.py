@@ -2,15 +2,18 @@
 
 Modelled: a snapshot is a table of blocks and the visible lengths; position p lies in block p // R of
 the table at row p % R. A fork shares all blocks with its parent and copies none. An append reserves
-its blocks when it is begun, so that publication cannot fail for want of room, and writes straight
-into them: behind the visible rows of the last block where nobody else holds that block, into a copy
-of it where others do. A snapshot holds its blocks for as long as it lives; a reader need not say
-that it is done, it drops the snapshot. Left out: tables of different layers that differ.
+its blocks when it is begun, so that publication needs no more room, and writes straight into them:
+behind the visible rows of the last block where nobody else holds that block, into a copy of it where
+others do. Only if the table was cut meanwhile, and grew again to the same length, are the rows copied
+when they are published, which may need more blocks.
+
+A snapshot holds its blocks for as long as it lives; a reader need not say that it is done, it drops
+the snapshot. Left out: tables of different layers that differ.
 
 Sizes: L layers, B batch, H_kv heads, R rows a block, d_h head width.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Self
 
 import torch
@@ -62,7 +65,7 @@ class PagedSnapshot(MixableSnapshot):
             pool.gather((layer, part), index, length)
             for part, length in zip(Part, self.visible[layer], strict=True)
         )
-        self.lease.note_reads()
+        self.lease.note_started()
         return keys, values
 
     def mixed(self, newer: Self, cells: Iterable[Cell]) -> Self:
@@ -106,6 +109,16 @@ class PagedStaging(Staging):
         whole = table + self._base_table[len(table) : self.lease.first]
         return _spliced(whole, self.lease)
 
+    def fits(self, table: tuple[int, ...]) -> bool:
+        """Its first block continues a table: the rows before its own are those of the table.
+
+        Not so when the table was cut since begin, and grew again to the same length with other rows.
+        """
+        first = self.lease.first
+        begins_block = self.start % self._pool.block_size == 0
+        before = self._base_table[first : first + 1]
+        return begins_block or len(table) <= first or table[first : first + 1] == before
+
     def stage(self, layer: int, part: Part, rows: Tensor, start: int | None = None) -> None:
         """Take rows of one part; see `Staging.stage`."""
         with self._lock:
@@ -113,8 +126,15 @@ class PagedStaging(Staging):
             if (layer, part) in self.in_place:
                 self.lease.note((layer, part), self._parts[layer, part].completion)
 
-    def let_go_of_base(self) -> None:
-        """Hold the blocks of the base no longer; an append that is over has no view."""
+    def end(self, heir: Lease | None) -> None:
+        """Hold no blocks any more, of its own or of the base: an append that is over has no view.
+
+        ``heir`` has its blocks from here on; without one they are free once its writes are done.
+        """
+        if heir is None:
+            self.lease.give_back(is_early=self._is_early)
+        else:
+            self.lease.pass_on(heir)
         self.base = _snapshot(self._pool.hold((), 0), 0)
 
     def _landing(self, cell: Cell, start: int, rows: Tensor) -> Landing:
@@ -139,12 +159,11 @@ class PagedStaging(Staging):
             keys, values = (
                 self._pool.gather((layer, part), self._index, self.stop) for part in Part
             )
-        self.lease.note_reads()
+        self.lease.note_started()
         return keys, values
 
     def _let_go(self) -> None:
-        self.lease.give_back(is_early=self._is_early)
-        self.let_go_of_base()
+        self.end(None)
 
 
 class PagedLayout(Layout[PagedSnapshot]):
@@ -189,9 +208,10 @@ class PagedLayout(Layout[PagedSnapshot]):
 
     def _land(self, older: PagedSnapshot, staging: Staging) -> PagedSnapshot:
         own = staging if isinstance(staging, PagedStaging) and staging.owner is self else None
-        table = older.table if own is None else own.placed(older.table)
-        entries = staging.entries()
-        in_place = set() if own is None else own.in_place
+        entries, table, in_place = staging.entries(), older.table, set[Cell]()
+        fits = own is not None and own.fits(table)
+        if own is not None and fits:
+            table, in_place = own.placed(table), own.in_place
         table, extra = self._land_elsewhere(table, staging, entries.keys() - in_place)
         visible = [list(pair) for pair in older.visible]
         for (layer, part), entry in entries.items():
@@ -199,19 +219,19 @@ class PagedLayout(Layout[PagedSnapshot]):
             visible[layer][side] = max(visible[layer][side], entry.stop)
         lengths = tuple((keys, values) for keys, values in visible)
         newer = PagedSnapshot(self.pool.hold(table, max(map(max, lengths))), lengths)
-        if own is not None:
-            own.lease.pass_on(newer.lease)
-            own.let_go_of_base()
         if extra is not None:
+            newer.lease.note_started()
             extra.give_back()
+        if own is not None:
+            own.end(newer.lease if fits else None)
         self._give_up(older)
         return newer
 
     def _land_elsewhere(
-        self, table: tuple[int, ...], staging: Staging, cells: Iterable[Cell]
+        self, table: tuple[int, ...], staging: Staging, cells: Collection[Cell]
     ) -> tuple[tuple[int, ...], Lease | None]:
-        """Copy rows that did not land in blocks of this table; only faulty layouts have such."""
-        entries = {cell: entry for cell, entry in staging.entries().items() if cell in set(cells)}
+        """Copy rows that are not in blocks which continue the table, into blocks that do."""
+        entries = {cell: entry for cell, entry in staging.entries().items() if cell in cells}
         if not entries:
             return table, None
         start = min(entry.start for entry in entries.values())
