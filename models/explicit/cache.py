@@ -15,7 +15,6 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -49,7 +48,10 @@ _alive: list[tuple[Any, bytes]] = []
 
 
 class Compiled:
-    """A compiled function; called with integers and arrays of int64. It runs without the GIL."""
+    """A compiled function; called with integers and arrays of int64. It runs without the GIL.
+
+    address: where its code is, for compiled code that calls it.
+    """
 
     def __init__(self, name: str, kinds: tuple[bool, ...], code: bytes) -> None:
         self.kinds = kinds
@@ -57,7 +59,8 @@ class Compiled:
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *([ctypes.c_int64] * len(kinds)))
-        self._call = prototype(engine.get_function_address(name))
+        self.address = int(engine.get_function_address(name))
+        self._call = prototype(self.address)
         # The code stays for the life of the process: LLVM does not survive taking an engine down
         # whose object file was added from outside.
         engine.detach()
@@ -75,7 +78,7 @@ class Compiled:
 _loaded: dict[str, Compiled] = {}
 
 
-def load(source: str) -> Callable[..., int]:
+def load(source: str) -> Compiled:
     """The compiled function of a source text that defines one function."""
     digest = hashlib.sha256("\n".join((*_environment(), source)).encode()).hexdigest()[:24]
     if digest not in _loaded:
