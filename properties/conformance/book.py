@@ -38,8 +38,8 @@ class Book:
     """Counts of one instance.
 
     declined: calls, by action, that the adapter said it cannot try. follows: rules that were not kept
-    where a cell on which they rest was wrong before, with a word on what came before. untold: refusals
-    without a code.
+    where a cell on which they rest was wrong before, with the rule that was broken there. blurred: the same
+    of rules that came up there. untold: refusals without a code.
     """
 
     kept: Counter[str] = attrs.field(factory=Counter)
@@ -48,6 +48,7 @@ class Book:
     spots: dict[str, list[Spot]] = attrs.field(factory=dict)
     untold: Counter[str] = attrs.field(factory=Counter)
     follows: dict[str, str] = attrs.field(factory=dict)
+    blurred: dict[str, str] = attrs.field(factory=dict)
     declined: Counter[str] = attrs.field(factory=Counter)
     calls: int = 0
     runs: int = 0

@@ -16,7 +16,7 @@ from kvspec.models.concrete import show_event
 from kvspec.properties.conformance.book import Spot
 from kvspec.properties.conformance.explore import Edge, Explorer, damage_text, path_of
 from kvspec.properties.conformance.graph import NO_CASE
-from kvspec.properties.conformance.judge import HARM, IN_STEP, SILENT, Finding, Judged
+from kvspec.properties.conformance.judge import HARM, SILENT, Finding, Judged
 from kvspec.properties.conformance.rules import UNDAMAGED
 from kvspec.properties.conformance.subject import CRASHED, Answer
 
@@ -92,12 +92,12 @@ def confirm(explorer: Explorer, spots: list[Spot]) -> Trace:
         if all(_shows(found, rule) for found in again):
             return _trace(explorer, run, again[0], spot)
         if any(_shows(found, rule) for found in again):
-            return _unsteady(explorer, spot)
+            return _unsteady(explorer, min(spots, key=lambda found: len(found.run)))
     for spot in spots:
         if all(_shows(replay(explorer, spot.run), rule) for _ in range(2)):
             run = _shorter(spot.run, lambda r: _shows(replay(explorer, r), rule))
             return _trace(explorer, run, replay(explorer, run), spot, hidden=True)
-    return _unsteady(explorer, spots[0])
+    return _unsteady(explorer, min(spots, key=lambda found: len(found.run)))
 
 
 def shortest(explorer: Explorer, place: int, *, past: bool) -> list[int] | None:
@@ -123,7 +123,7 @@ def replay(explorer: Explorer, run: tuple[int, ...]) -> Replayed | None:
     if not run:
         harm = judge.subject.damage() if judge.subject.measures else []
         return Replayed((started,), (0,), "", judge.subject.describe(), damage_text(harm))
-    place, off, before = 0, IN_STEP, ""
+    place, off, before = 0, started.off, ""
     judged: list[Judged] = []
     places: list[int] = []
     for step, number in enumerate(run):
@@ -185,7 +185,7 @@ def _trace(
     if found is None:
         return _unsteady(explorer, spot)
     calls = tuple(_call(explorer, judged) for judged in found.judged if judged.number >= 0)
-    earlier = (rule for call in calls[:-1] for rule in call.broken)
+    earlier = (r for c in calls[:-1] for r in c.broken if not r.startswith("claim/"))
     return Trace(
         explorer.graph.instance.name,
         found.finding(spot.finding.rule) or spot.finding,

@@ -133,8 +133,9 @@ class Explorer:
             self.book.kept[REPEATABLE] += 1
         for finding in started.findings:
             self.book.note(Spot(finding, 0, -1, 0, ()))
-        self.place = 0
-        return started.goes_on
+            self.past.append(finding.rule)
+        self.place, self.off = 0, started.off
+        return started.goes_on or self._past
 
     def _try_here(self) -> bool:
         """Try what is left in this state: what leads nowhere first, then one step; False at a break."""
@@ -214,7 +215,9 @@ class Explorer:
             depth, run = self.graph.depth[place], tuple(self.run)
             book.note(Spot(finding, place, number, depth, run, past))
         for finding in judged.follows:
-            book.follows.setdefault(finding.rule, past[0] if past else "")
+            book.follows.setdefault(finding.rule, past[0])
+        for rule in judged.blurred:
+            book.blurred.setdefault(rule, past[0])
         self.past += [f.rule for f in judged.findings if f.rule not in self.past]
 
     def _may_go_on(self, edge: Edge, judged: Judged) -> bool:

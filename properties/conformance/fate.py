@@ -9,6 +9,7 @@ import attrs
 
 from kvspec.properties.conformance.explore import Edge, Explorer
 from kvspec.properties.conformance.graph import NO_CASE
+from kvspec.properties.conformance.rules import STARTS
 
 OUT_OF_REACH, NOT_OFFERED, HIDDEN, TIME_UP = "out of reach", "not offered", "hidden", "time was up"
 
@@ -45,6 +46,8 @@ class Fates:
             return Fate(OUT_OF_REACH, f"the case does not arise in {name}, whatever the cache")
         if pair not in self._offered:
             return Fate(NOT_OFFERED, self._lacks(self._whole[pair]))
+        if self.explorer.book.broken[STARTS]:
+            return Fate(HIDDEN, f"no run begins as it should ({STARTS} is broken)", STARTS)
         for edge in self._edges("offered", self._offered[pair]):
             if edge in self.explorer.hard or edge in self.explorer.soft:
                 rule = self.explorer.broke[edge]

@@ -17,6 +17,7 @@ import attrs
 from kvspec.models.concrete import Event, Outcome, State
 from kvspec.models.concrete.state import indices
 from kvspec.models.concrete.text import show_value
+from kvspec.properties.conformance.errors import AdapterError
 from kvspec.properties.conformance.graph import Graph
 from kvspec.properties.conformance.observing import Shown
 from kvspec.properties.conformance.rules import CLAIM, STARTS, Rule, assigned, rests_on
@@ -82,7 +83,8 @@ class Judged:
 
     kept: the rules that it was a successful try of. off: the cells that differ after it. goes_on: the
     answer is the specified one, so that the run can go on. untold: a refusal without a code. follows:
-    what else is wrong, where it may come of a cell that was wrong before.
+    what else is wrong, where it may come of a cell that was wrong before. blurred: rules that rest on such
+    a cell, of which nothing can be said.
     """
 
     number: int
@@ -94,6 +96,7 @@ class Judged:
     untold: bool = False
     shown: Shown | None = None
     follows: tuple[Finding, ...] = ()
+    blurred: tuple[str, ...] = ()
 
 
 class Judge:
@@ -111,8 +114,7 @@ class Judge:
 
     def start(self) -> Judged:
         """Reset the cache; it must show what the specification begins with."""
-        self.subject.reset(self.graph.instance)
-        shown = self.subject.observe()
+        shown = self._reset()
         if not self.names:
             self.names = tuple(name for name in self.system.variables if name in shown)
         off = self._off(0, shown)
@@ -124,6 +126,21 @@ class Judge:
         finding = Finding(STARTS, STATE, "reset", "reset, and as at the beginning", cells)
         return Judged(-1, answer, (finding,), (), off, goes_on=False, shown=shown)
 
+    def _reset(self) -> Shown:
+        try:
+            self.subject.reset(self.graph.instance)
+            return self.subject.observe()
+        except AdapterError:
+            raise
+        except Exception as error:
+            raise AdapterError(
+                f"{self.subject.name} cannot begin",
+                found=f"{type(error).__name__}: {error}",
+                expected="that reset(instance) and then observe() return",
+                where=f"reset() or observe() for {self.graph.instance!r}",
+                do="repair it: without a beginning there is no verdict",
+            ) from error
+
     def call(self, place: int, number: int, off: Off = IN_STEP) -> Judged:
         """Ask for an event where the specification is in the state, and judge what comes of it."""
         event = self.graph.events[number]
@@ -133,9 +150,9 @@ class Judge:
             return self._crashed(place, number, answer, off)
         try:
             shown = self.subject.observe()
-        except Exception as error:
-            if type(error).__name__ == "AdapterError":
-                raise
+        except AdapterError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever is raised is a crash
             told = f"in observe(): {type(error).__name__}: {error}"
             return self._crashed(place, number, Answer(CRASHED, None, told), off)
         kind = ACCEPTED if code is None else REFUSED
@@ -155,8 +172,20 @@ class Judge:
             if rule not in broken and not self._is_blurred(rule, off)
         )  # fmt: skip
         untold = agrees and code is not None and answer.code is None
+        blurred = tuple(
+            rule for rule in self.tried(event.action, code) if self._is_blurred(rule, off)
+        )
         return Judged(
-            number, answer, tuple(findings), kept, after, agrees, untold, shown, tuple(follows)
+            number,
+            answer,
+            tuple(findings),
+            kept,
+            after,
+            agrees,
+            untold,
+            shown,
+            tuple(follows),
+            blurred,
         )
 
     def tried(self, action: str, code: str | None) -> tuple[str, ...]:
@@ -208,7 +237,7 @@ class Judge:
 
     def _rests_on(self, rule: str) -> frozenset[str]:
         if rule not in self._rests:
-            self._rests[rule] = rests_on(self.rules[rule], self.system)
+            self._rests[rule] = rests_on(self.rules[rule])
         return self._rests[rule]
 
     def _crashed(self, place: int, number: int, answer: Answer, off: Off) -> Judged:

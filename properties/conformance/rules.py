@@ -115,13 +115,13 @@ def _of_claim(claim: Property) -> Rule:
     return Rule(f"claim/{claim.name}", CLAIM, sentence, claim=claim, reads=reads)
 
 
-def rests_on(rule: Rule, system: System) -> frozenset[str]:
+def rests_on(rule: Rule) -> frozenset[str]:
     """The variables whose values decide what the rule asks: if one is wrong before, nothing is asked."""
     if rule.action is None:
         return rule.reads
     guards, puts = rule.action.guards, rule.action.assignments
     if rule.kind == KEEPS:
-        return frozenset(system.variables) - frozenset(assigned(rule.action))
+        return frozenset()  # cells that were wrong before are left out of it anyway
     exprs: list[Expr] = []
     for guard in guards:
         exprs.append(guard.condition)

@@ -205,6 +205,10 @@ def _unbroken(found: RuleResult, tried: Sequence[_Tried], left: Sequence[Part]) 
     if follows:
         reason = f"it was not kept, but only where {follows[0]} had been broken: repair that first"
         return attrs.evolve(found, verdict=UNKNOWN, reason=reason)
+    blurred = [one.book.blurred[rule.id] for one in tried if rule.id in one.book.blurred]
+    if blurred:
+        reason = f"it came up only where {blurred[0]} had left wrong values: repair that first"
+        return attrs.evolve(found, verdict=UNKNOWN, reason=reason)
     if pair is None:
         return attrs.evolve(found, verdict=UNKNOWN, reason="no run came to an end unbroken")
     return _by_fate(found, [one.fates.of(pair) for one in tried])

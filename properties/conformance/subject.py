@@ -141,7 +141,10 @@ class AdapterSubject:
 
     def can_try(self, event: Event) -> bool:
         """What the adapter says of it."""
-        return bool(self.adapter.can_try(event.action, event.names))
+        try:
+            return bool(self.adapter.can_try(event.action, event.names))
+        except Exception as error:
+            raise _raised("can_try", error, self._where) from error
 
     def observe(self) -> Shown:
         """What the adapter shows, checked for names, numbers and types."""
@@ -154,11 +157,17 @@ class AdapterSubject:
 
     def damage(self) -> list[Damage]:
         """What the adapter measures."""
-        return list(self.adapter.damage())
+        try:
+            return list(self.adapter.damage())
+        except Exception as error:
+            raise _raised("damage", error, self._where) from error
 
     def describe(self) -> str:
-        """The adapter's own words."""
-        return str(self.adapter.describe())
+        """The adapter's own words, or that it has none after what happened."""
+        try:
+            return str(self.adapter.describe())
+        except Exception as error:  # noqa: BLE001 - a broken cache may be unable to tell
+            return f"(describe() raised {_told(error)})"
 
 
 class BackendSubject:
@@ -248,6 +257,14 @@ def _check_parameters(adapter: Adapter, name: str, parameters: list[str]) -> Non
             where=f"{type(adapter).__name__}.{name}",
             do=f"name the parameters as in the specification: kvspec show core {name}",
         ) from error
+
+
+def _raised(method: str, error: Exception, where: str) -> AdapterError:
+    return AdapterError(
+        f"{method}() of the adapter raised an exception",
+        found=_told(error), expected="an answer", where=f"{method}() of {where}",
+        do="repair it: it is part of the adapter, and no verdict on the cache",
+    )  # fmt: skip
 
 
 def _told(error: BaseException) -> str:

@@ -44,12 +44,13 @@ LONG = make_instance(
 )
 KINDS = make_instance(
     "KINDS",
-    "one request, one append, two ABIs and two keys",
+    "one handle that is used twice, one append, two ABIs and two keys",
     handles=1,
     txns=1,
     layers=1,
     abis=2,
     keys=2,
+    generations=2,
 )
 PAIR = make_instance(
     "PAIR",

@@ -48,7 +48,8 @@ def why(rule: Rule, trace: Trace, graph: Graph) -> str:
         return _BY_MANNER[manner]
     if rule.kind == CLAIM:
         return f"Everybody who reads the cache relies on this: {rule.sentence}."
-    broken = [name for name in trace.calls[-1].broken if name.startswith("claim/")]
+    last = trace.calls[-1].broken if trace.calls else ()
+    broken = [name for name in last if name.startswith("claim/")]
     if broken:
         claim = properties.by_name[broken[0].removeprefix("claim/")]
         return f"It breaks what everybody relies on: {_said(claim)}."
