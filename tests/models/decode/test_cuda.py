@@ -1,5 +1,7 @@
 """Tests that need a CUDA device: the same code, events that fire late, readers on other streams."""
 
+import threading
+
 import pytest
 import torch
 
@@ -13,6 +15,8 @@ from kvspec.models.decode import (
     allocate,
     append,
     default_device,
+    open_stream,
+    submit_on,
 )
 from kvspec.models.decode.config import SUPPORTED_DTYPES
 from kvspec.models.decode.measure import measure
@@ -96,6 +100,39 @@ def test_a_reader_on_another_stream_finds_the_rows(cuda, layout):
     with torch.cuda.stream(reader):
         found = [part.sum().item() for layer in range(2) for part in layout.read(layer)]
     assert found == [4 * shape.kv_heads * shape.head_dim] * 4
+
+
+def test_rows_that_a_busy_stream_still_writes_are_not_handed_out(cuda, layout):
+    """Rows dropped by the host while their write waits on another stream land as they were."""
+    shape = layout.shape
+    with open_stream(cuda) as writer:
+        writer.launch(lambda: torch.ones(shape.rows(4), dtype=shape.dtype, device=cuda).clone())
+        writer.synchronize()
+        writer.hold()
+        staging = layout.begin(4, submit_on(writer))
+        for layer, part in shape.cells():
+            rows = torch.ones(shape.rows(4), dtype=shape.dtype, device=cuda)
+            staging.stage(layer, part, rows)
+            del rows
+        assert staging.incomplete() != []
+        for _ in range(64):
+            torch.full(shape.rows(4), 7.0, dtype=shape.dtype, device=cuda)
+        layout.install(staging)
+        assert staging.incomplete() == []
+    found = [part.sum().item() for layer in range(2) for part in layout.read(layer)]
+    assert found == [4 * shape.kv_heads * shape.head_dim] * 4
+
+
+def test_work_of_another_thread_has_its_own_current_stream(cuda):
+    """A stream that one thread made its own is no other thread's."""
+    with open_stream(cuda) as stream, stream.current():
+        here = torch.cuda.current_stream(cuda)
+        seen = []
+        thread = threading.Thread(target=lambda: seen.append(torch.cuda.current_stream(cuda)))
+        thread.start()
+        thread.join()
+    assert seen == [torch.cuda.default_stream(cuda)]
+    assert here != seen[0]
 
 
 def test_a_snapshot_read_on_another_stream_outlives_its_layout(cuda, layout):

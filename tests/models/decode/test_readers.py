@@ -48,7 +48,18 @@ def device(request):
 def streams(device):
     """Opens streams on the device, and closes them all."""
     with ExitStack() as stack:
-        yield lambda: stack.enter_context(open_stream(device))
+
+        def opened():
+            stream = stack.enter_context(open_stream(device))
+            if device.type == "cuda":
+                # Memory and kernels are fetched now; later that might wait for a stream that is held.
+                with stream.current():
+                    layout = store("dynamic", device)()
+                    layout.install(staged(layout, 1, 2))
+                    copied(layout.snapshot(), 2)
+            return stream
+
+        yield opened
 
 
 @pytest.fixture(params=LAYOUT_KINDS)
@@ -245,6 +256,19 @@ def test_what_a_reader_is_given_outlives_all_that_others_do(kind, device, stream
     assert values(reading.result()) == [[1, 1, 1]] * 4
 
 
+def test_a_reader_finds_out_that_its_rows_are_written_over(device, streams):
+    """A static layout that writes over rows which an older snapshot shows is caught by the same reader."""
+    layout = store("static", device, LayoutFaults(overwrite=True))()
+    layout.install(staged(layout, 1, 3))
+    reader = Reader(streams())
+    reader.stream.hold()
+    reading = reader.copy(layout)
+    layout.truncate(2)
+    layout.install(staged(layout, 2, 2))
+    reader.stream.release()
+    assert values(reading.result()) == [[1, 1, 2]] * 4
+
+
 def test_a_discarded_append_is_not_let_room_while_its_writes_are_on_their_way(
     kind, device, streams
 ):
@@ -271,7 +295,9 @@ def hammer(kind, device, streams, *, readers, reads, faults=None):
         while not stop.is_set():
             value += 1
             late = chance.choice(writers)
-            late.hold(until_waited=True)
+            if device.type == "cpu" or faults:
+                # A device is late by itself, and a hold there lasts for as long as all reads.
+                late.hold(until_waited=True)
             staging = staged(layout, value, chance.randint(1, 3), *writers)
             for _ in layout.install_steps(staging):
                 # Each visible change gives the readers a chance to run.
@@ -308,7 +334,7 @@ def hammer(kind, device, streams, *, readers, reads, faults=None):
         sys.setswitchinterval(before)
     if problems:
         raise problems[0]
-    assert len(lengths) > 3
+    assert faults or len(lengths) > 3
     return bad
 
 
