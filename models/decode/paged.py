@@ -23,7 +23,8 @@ from torch import Tensor
 from kvspec.models.decode.completion import Submit
 from kvspec.models.decode.hooks import Part
 from kvspec.models.decode.layouts import Layout, MixableSnapshot
-from kvspec.models.decode.pages import BlockPool, InBlocks, Lease
+from kvspec.models.decode.pages import BlockPool, Lease
+from kvspec.models.decode.pages_memory import InBlocks
 from kvspec.models.decode.shapes import SOUND, Cell, LayoutFaults, Lengths, common_length
 from kvspec.models.decode.staging import Landing, StagedPart, Staging
 
@@ -60,9 +61,9 @@ class PagedSnapshot(MixableSnapshot):
 
     def read(self, layer: int) -> tuple[Tensor, Tensor]:
         """K and V of one layer, gathered through the table; a copy."""
-        pool, index = self.lease.pool, self.lease.index
+        memory, index = self.lease.pool.memory, self.lease.index
         keys, values = (
-            pool.gather((layer, part), index, length)
+            memory.gather((layer, part), index, length)
             for part, length in zip(Part, self.visible[layer], strict=True)
         )
         self.lease.note_started()
@@ -102,7 +103,7 @@ class PagedStaging(Staging):
         self._is_early = owner.faults.early_reuse
         self._slots = owner.pool.slots(self.lease, start, start + count)
         self._base_table = base.table
-        self._index = owner.pool.index_of(self.placed(base.table))
+        self._index = owner.pool.memory.index_of(self.placed(base.table))
 
     def placed(self, table: tuple[int, ...]) -> tuple[int, ...]:
         """A table with the append's blocks at their places; what is missing before is the base's."""
@@ -145,7 +146,7 @@ class PagedStaging(Staging):
         # Until the start of the write succeeds, it may land at any time.
         self.lease.note(cell, None)
         slots = self._slots[start - self.start : stop - self.start]
-        return InBlocks(self._pool, cell, slots)
+        return InBlocks(self._pool.memory, cell, slots)
 
     def _joined(self, layer: int, key: StagedPart, value: StagedPart) -> tuple[Tensor, Tensor]:
         whole = (self.start, self.stop)
@@ -157,7 +158,7 @@ class PagedStaging(Staging):
             keys, values = super()._joined(layer, key, value)
         else:
             keys, values = (
-                self._pool.gather((layer, part), self._index, self.stop) for part in Part
+                self._pool.memory.gather((layer, part), self._index, self.stop) for part in Part
             )
         self.lease.note_started()
         return keys, values
@@ -239,7 +240,7 @@ class PagedLayout(Layout[PagedSnapshot]):
         lease = self.pool.reserve(table, start, stop, is_careless=self.is_careless)
         for cell, entry in entries.items():
             slots = self.pool.slots(lease, entry.start, entry.stop)
-            self.pool.write(cell, slots, staging.rows(cell))
+            self.pool.memory.write(cell, slots, staging.rows(cell))
         return _spliced(table, lease), lease
 
     def _cut(self, older: PagedSnapshot, n: int) -> PagedSnapshot:

@@ -11,7 +11,7 @@ Assumptions: one lock orders all book-keeping, and is taken after any lock of a 
 A hold that is dropped rather than given back ends when Python collects it: at once, unless it is
 part of a reference cycle. Collection takes no lock and touches no memory; it may come at any point.
 
-Sizes: L layers, N blocks, R rows a block, B batch, H_kv heads, d_h head width.
+Sizes: N blocks, R rows a block.
 """
 
 import threading
@@ -21,15 +21,14 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final
 
-import torch
-from attrs import define, field, frozen
+from attrs import define, field
 from torch import Tensor
 
-from kvspec.models.decode.completion import Completion, borrow, record, settle
+from kvspec.models.decode.completion import Completion, record
 from kvspec.models.decode.errors import BadConfigError, CapacityExceededError
-from kvspec.models.decode.hooks import Part
 from kvspec.models.decode.pages_audit import Holder, Use, problems
-from kvspec.models.decode.shapes import CacheShape, Cell
+from kvspec.models.decode.pages_memory import BlockMemory
+from kvspec.models.decode.shapes import CacheShape
 
 POISON: Final = 8.0
 """What is written over the rows of a block that is given back, so that a late reader shows it."""
@@ -106,7 +105,7 @@ class Lease:
     def index(self) -> Tensor:
         """Its blocks as a tensor, int64 [n], on the pool's device."""
         if self._index is None:
-            self._index = self.pool.index_of(self.blocks)
+            self._index = self.pool.memory.index_of(self.blocks)
         return self._index
 
     def note(self, key: object, work: Completion | None) -> None:
@@ -137,29 +136,6 @@ class Lease:
         self.pool.drop(self._hold)
 
 
-@frozen(eq=False)
-class InBlocks:
-    """Rows land at slots of the pool (`kvspec.models.decode.staging.Landing`).
-
-    Attributes:
-        pool: the memory.
-        cell: part of which layer.
-        slots: where each row goes, int64 [n].
-    """
-
-    pool: "BlockPool"
-    cell: Cell
-    slots: Tensor
-
-    def write(self, rows: Tensor) -> None:
-        """Put the rows [B, H_kv, n, d_h] at the slots."""
-        self.pool.write(self.cell, self.slots, rows)
-
-    def read(self) -> Tensor:
-        """The rows at the slots."""
-        return self.pool.at_slots(self.cell, self.slots)
-
-
 class BlockPool:
     """N blocks of R rows each, for K and V of every layer.
 
@@ -169,7 +145,7 @@ class BlockPool:
         shape: what rows look like.
         block_size: rows of a block R.
         blocks: number of blocks N.
-        rows: [L, N * R, B, H_kv, d_h] for K and for V; a slot is block * R + row.
+        memory: where the rows lie; a slot is block * R + row.
         ended: holds that were dropped, for the pool to find at its next use.
         taken: blocks that were ever let to a writer, each time counted.
 
@@ -195,10 +171,7 @@ class BlockPool:
         self.shape = shape
         self.block_size = block_size
         self.blocks = blocks
-        size = (shape.layers, blocks * block_size, shape.batch, shape.kv_heads, shape.head_dim)
-        self.rows = {
-            part: torch.zeros(size, dtype=shape.dtype, device=shape.device) for part in Part
-        }
+        self.memory = BlockMemory(shape, blocks, block_size)
         self.ended: deque[Hold] = deque()
         self.taken = 0
         self._poison = poison
@@ -209,7 +182,6 @@ class BlockPool:
         self._draining: list[Hold] = []
         self._careless: list[Hold] = []
         self._lock = threading.RLock()
-        self._wait_for_own_work()
 
     # Holding blocks.
 
@@ -245,7 +217,8 @@ class BlockPool:
             self._check_room(chosen.count(None), start, stop)
             blocks = [self._take() if block is None else block for block in chosen]
             lease = self._enter(Holder(Use.WRITER, first, tuple(blocks), (start, stop)), True)
-        self._copy(list(zip(table[first:last], blocks, strict=False)))
+        held = zip(table[first:last], blocks, strict=False)
+        self.memory.copy_blocks(pair for pair in held if pair[0] != pair[1])
         return lease
 
     def note(self, hold: Hold, key: object, work: Completion | None) -> None:
@@ -286,7 +259,8 @@ class BlockPool:
                 if self._refs[block] <= 0:
                     self._free.append(block)
                     freed.append(block)
-            self._overwrite(freed)
+            if self._poison is not None:
+                self.memory.fill_blocks(freed, self._poison)
 
     def reclaim(self) -> int:
         """Take back the blocks of ended holds on which no work is in flight; the number of free blocks."""
@@ -304,6 +278,16 @@ class BlockPool:
                     hold.state = _State.BACK
                     self.drop(hold)
             return len(self._free)
+
+    def slots(self, lease: Lease, start: int, stop: int) -> Tensor:
+        """The slots of the positions [start, stop), which lie in the blocks of ``lease``, int64 [n]."""
+        size = self.block_size
+        return self.memory.index_of(
+            tuple(
+                lease.blocks[at // size - lease.first] * size + at % size
+                for at in range(start, stop)
+            )
+        )
 
     # What tests and reports look at.
 
@@ -349,45 +333,6 @@ class BlockPool:
             late = [hold.holder for hold in self._careless]
             return problems(self.block_size, tuple(self._refs), tuple(self._free), holders, late)
 
-    # Rows.
-
-    def index_of(self, numbers: tuple[int, ...]) -> Tensor:
-        """Blocks or slots as a tensor, int64 [n], that every stream finds whole."""
-        index = torch.tensor(numbers, dtype=torch.int64, device=self.shape.device)
-        self._wait_for_own_work()
-        return index
-
-    def slots(self, lease: Lease, start: int, stop: int) -> Tensor:
-        """The slots of the positions [start, stop), which lie in the blocks of ``lease``, int64 [n]."""
-        size = self.block_size
-        return self.index_of(
-            tuple(
-                lease.blocks[at // size - lease.first] * size + at % size
-                for at in range(start, stop)
-            )
-        )
-
-    def gather(self, cell: Cell, index: Tensor, length: int) -> Tensor:
-        """The rows [0, length) of one part in the order of a table, [B, H_kv, length, d_h]; a copy."""
-        layer, part = cell
-        count = -(-length // self.block_size)
-        memory = borrow(self.rows[part])[layer].unflatten(0, (self.blocks, self.block_size))
-        picked = memory.index_select(0, borrow(index)[:count])
-        return picked.flatten(0, 1)[:length].permute(1, 2, 0, 3)
-
-    def at_slots(self, cell: Cell, slots: Tensor) -> Tensor:
-        """The rows at some slots of one part, [B, H_kv, n, d_h]; a copy."""
-        layer, part = cell
-        picked = borrow(self.rows[part])[layer].index_select(0, borrow(slots))
-        return picked.permute(1, 2, 0, 3)
-
-    @torch.inference_mode()
-    def write(self, cell: Cell, slots: Tensor, rows: Tensor) -> None:
-        """Put the rows [B, H_kv, n, d_h] of one part at some slots."""
-        layer, part = cell
-        memory = borrow(self.rows[part])[layer]
-        memory.index_copy_(0, borrow(slots), borrow(rows).permute(2, 0, 1, 3))
-
     def _enter(self, holder: Holder, is_counted: bool) -> Lease:
         with self._lock:
             if is_counted:
@@ -410,30 +355,3 @@ class BlockPool:
                 expected=f"{needed} free blocks",
                 fix="release or truncate a handle, drop snapshots, or open a larger store",
             )
-
-    @torch.inference_mode()
-    def _copy(self, pairs: list[tuple[int, int]]) -> None:
-        """Copy whole blocks, each pair from the first to the second, where these differ."""
-        moved = [(source, target) for source, target in pairs if source != target]
-        for memory in self.rows.values() if moved else ():
-            blocks = borrow(memory).unflatten(1, (self.blocks, self.block_size))
-            for source, target in moved:
-                blocks[:, target] = blocks[:, source]
-        if moved:
-            self._wait_for_own_work()
-
-    @torch.inference_mode()
-    def _overwrite(self, freed: list[int]) -> None:
-        if self._poison is None or not freed:
-            return
-        for memory in self.rows.values():
-            blocks = borrow(memory).unflatten(1, (self.blocks, self.block_size))
-            for block in freed:
-                blocks[:, block] = self._poison
-        self._wait_for_own_work()
-
-    def _wait_for_own_work(self) -> None:
-        # On the CPU it was done by this thread, whatever queue is current; on CUDA another stream
-        # may use the blocks next.
-        if self.shape.device.type == "cuda":
-            settle(self.shape.device)

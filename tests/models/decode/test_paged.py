@@ -92,7 +92,7 @@ def test_rows_are_written_into_their_blocks_before_they_are_visible(layout):
     """Staged rows lie in the pool at their slots, and publication moves no row."""
     add(layout, 1, 1)
     staging = filled(layout, 2, 2)
-    memory = layout.pool.rows[Part.KEY][0][:, 0, 0, 0]
+    memory = layout.pool.memory.rows[Part.KEY][0][:, 0, 0, 0]
     before = memory.clone()
     assert before[:4].tolist() == [1, 2, 2, 0]
     assert shown(layout) == [1]
@@ -114,12 +114,12 @@ def test_publication_needs_no_room(layout):
 def test_a_fork_shares_all_blocks_and_copies_none(layout):
     """Parent and child have one table; no block is taken and no row moved."""
     add(layout, 1, 3)
-    free, rows = layout.pool.free_count, layout.pool.rows[Part.KEY].clone()
+    free, rows = layout.pool.free_count, layout.pool.memory.rows[Part.KEY].clone()
     child = layout.fork(3)
     assert table(child) == table(layout)
     assert layout.pool.free_count == free
     assert layout.pool.references[:3] == (2, 2, 0)
-    assert torch.equal(layout.pool.rows[Part.KEY], rows)
+    assert torch.equal(layout.pool.memory.rows[Part.KEY], rows)
     assert table(layout.fork(2)) == table(layout)[:1]
 
 
@@ -163,7 +163,7 @@ def test_blocks_behind_a_truncation_go_back(layout):
     layout.truncate(3)
     assert len(table(layout)) == 2
     assert layout.pool.free_count == 6
-    assert layout.pool.rows[Part.VALUE][1, 2 * third, 0].eq(POISON).all()
+    assert layout.pool.memory.rows[Part.VALUE][1, 2 * third, 0].eq(POISON).all()
 
 
 def test_releasing_a_parent_frees_what_no_child_has(layout):

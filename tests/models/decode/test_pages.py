@@ -26,19 +26,21 @@ def held_back():
 def fill(pool, lease, value, start, stop):
     """Write one number to positions of a lease's blocks."""
     slots = pool.slots(lease, start, stop)
-    pool.write(KEY, slots, torch.full((1, 1, stop - start, 1), float(value), dtype=torch.float64))
+    pool.memory.write(
+        KEY, slots, torch.full((1, 1, stop - start, 1), float(value), dtype=torch.float64)
+    )
 
 
 def shown(pool, lease, length):
     """The K rows of a table as one number each."""
-    return pool.gather(KEY, lease.index, length).flatten().tolist()
+    return pool.memory.gather(KEY, lease.index, length).flatten().tolist()
 
 
 def test_a_new_pool_is_free_and_zero(pool):
     """All blocks are free once, nobody has a reference, and no row is written."""
     assert (pool.free_count, pool.references) == (4, (0, 0, 0, 0))
     assert pool.audit() == []
-    assert pool.rows[Part.KEY].abs().max() == 0
+    assert pool.memory.rows[Part.KEY].abs().max() == 0
 
 
 @pytest.mark.parametrize(("name", "sizes"), [("blocks", (0, 2)), ("block_size", (4, 0))])
@@ -56,8 +58,8 @@ def test_rows_are_found_through_the_table(pool):
     fill(pool, lease, 2, 2, 5)
     assert shown(pool, lease, 5) == [1, 1, 2, 2, 2]
     assert pool.slots(lease, 0, 5).tolist() == [4, 5, 0, 1, 6]
-    assert pool.rows[Part.KEY][0].flatten().tolist() == [2, 2, 0, 0, 1, 1, 2, 0]
-    assert pool.rows[Part.VALUE].abs().max() == 0
+    assert pool.memory.rows[Part.KEY][0].flatten().tolist() == [2, 2, 0, 0, 1, 1, 2, 0]
+    assert pool.memory.rows[Part.VALUE].abs().max() == 0
 
 
 def test_a_block_is_free_when_its_last_holder_has_gone(pool):
@@ -73,7 +75,9 @@ def test_a_block_is_free_when_its_last_holder_has_gone(pool):
     assert shown(pool, second, 2) == [1, 1]
     del second
     assert (pool.references[block], pool.free_count) == (0, 4)
-    assert pool.rows[Part.KEY][0, 2 * block : 2 * block + 2].flatten().tolist() == [POISON] * 2
+    assert (
+        pool.memory.rows[Part.KEY][0, 2 * block : 2 * block + 2].flatten().tolist() == [POISON] * 2
+    )
     assert pool.audit() == []
 
 
@@ -81,7 +85,7 @@ def test_ending_a_hold_touches_no_memory_until_the_pool_is_used(pool):
     """Release is told, reclaim comes later: rows are overwritten when the pool is next asked."""
     lease = pool.reserve((), 0, 2)
     fill(pool, lease, 1, 0, 2)
-    memory = pool.rows[Part.KEY]
+    memory = pool.memory.rows[Part.KEY]
     del lease
     assert memory.max() == 1
     assert pool.reclaim() == 4
