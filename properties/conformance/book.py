@@ -6,7 +6,7 @@ from collections import Counter
 
 import attrs
 
-from kvspec.properties.conformance.judge import Finding
+from kvspec.properties.conformance.judge import SILENT, Finding
 
 CANDIDATES = 4
 """Places of a break that are kept for each rule: the nearest ones, should the first not come again."""
@@ -28,9 +28,9 @@ class Spot:
     past: tuple[str, ...] = ()
 
     @property
-    def rank(self) -> tuple[bool, int, int]:
-        """The less, the better to show: nothing broken before, then the nearest."""
-        return bool(self.past), self.depth, len(self.run)
+    def rank(self) -> tuple[bool, bool, int, int]:
+        """The less, the better to show: nothing broken before, accepted in silence, then the nearest."""
+        return bool(self.past), self.finding.manner != SILENT, self.depth, len(self.run)
 
 
 @attrs.define
@@ -39,7 +39,8 @@ class Book:
 
     declined: calls, by action, that the adapter said it cannot try. follows: rules that were not kept
     where a cell on which they rest was wrong before, with the rule that was broken there. blurred: the same
-    of rules that came up there. untold: refusals without a code.
+    of rules that came up there. untold: refusals without a code. alone:
+    tries of a guard where no other one fails.
     """
 
     kept: Counter[str] = attrs.field(factory=Counter)
@@ -49,6 +50,7 @@ class Book:
     untold: Counter[str] = attrs.field(factory=Counter)
     follows: dict[str, str] = attrs.field(factory=dict)
     blurred: dict[str, str] = attrs.field(factory=dict)
+    alone: Counter[str] = attrs.field(factory=Counter)
     declined: Counter[str] = attrs.field(factory=Counter)
     calls: int = 0
     runs: int = 0

@@ -45,7 +45,8 @@ class Clock:
 class Explorer:
     """One cache on one instance. `explore` fills the book.
 
-    quota: in how many states each event with each outcome is tried, nearest first; None for all.
+    quota: in how many states each event is tried with each outcome, and as often where a single guard
+    fails; nearest first; None for all.
     renew: gives a new subject after a crash. declined, hard and soft: steps that the adapter cannot be
     asked for, whose answer was wrong, and that showed a wrong state.
     """
@@ -71,7 +72,7 @@ class Explorer:
         self.hard: set[Edge] = set()
         self.soft: set[Edge] = set()
         self.broke: dict[Edge, str] = {}
-        self.tried: Counter[tuple[int, int]] = Counter()
+        self.tried: Counter[tuple[int, int, int]] = Counter()
         self._past = False
         self.taken: set[Edge] = set()
         self._offered = [
@@ -152,11 +153,10 @@ class Explorer:
     def _left(self, place: int) -> list[int]:
         """What is to be tried in a state; with a quota, not what was tried often enough elsewhere."""
         if self.quota is not None and self.todo[place]:
-            quota, outcomes = self.quota, self.graph.outcomes[place]
+            quota, kind = self.quota, self.graph.kind
             self.todo[place] = [
-                number for number in self.todo[place]
-                if self.tried[number, outcomes[number]] < quota
-            ]  # fmt: skip
+                number for number in self.todo[place] if self.tried[kind(place, number)] < quota
+            ]
         return list(self.todo[place])
 
     def _take(self, number: int) -> bool:
@@ -193,7 +193,7 @@ class Explorer:
     def _done(self, place: int, number: int) -> None:
         if number in self.todo[place]:
             self.todo[place].remove(number)
-            self.tried[number, self.graph.outcomes[place][number]] += 1
+            self.tried[self.graph.kind(place, number)] += 1
 
     def _is_enough(self, place: int, number: int) -> bool:
         """A refusal that was broken often is not tried farther away."""
@@ -208,6 +208,8 @@ class Explorer:
     def _note(self, place: int, number: int, judged: Judged) -> None:
         book, past = self.book, tuple(self.past)
         book.kept.update(judged.kept)
+        if self.graph.alone[place][number]:
+            book.alone[f"{self.graph.events[number].action}/{self.graph.code(place, number)}"] += 1
         if judged.untold:
             action, code = self.graph.events[number].action, self.graph.code(place, number)
             book.untold[f"{action}/{code}"] += 1

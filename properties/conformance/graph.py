@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from kvspec.models.concrete import Event, State
-from kvspec.models.concrete.compiled import CUT, Compiled
+from kvspec.models.concrete.compiled import CUT, Compiled, StepFunction
 from kvspec.properties.conformance.errors import AdapterError
 from kvspec.spec.language import Instance
 
@@ -30,7 +30,8 @@ class Graph:
     """States by number, and for each the outcome and the next state of every event by number.
 
     outcomes[place][number]: -1 where there is no case, 0 accepted, else a code by its place in
-    `codes`. targets[place][number]: the state after it. depth: distance from the initial state, 0.
+    `codes`. targets[place][number]: the state after it. alone[place][number]: 1 where a single guard
+    fails, so that a cache without it would accept. depth: distance from the initial state, 0.
     """
 
     compiled: Compiled
@@ -40,6 +41,7 @@ class Graph:
     depth: list[int]
     outcomes: list[array[int]]
     targets: list[array[int]]
+    alone: list[bytearray]
 
     @property
     def instance(self) -> Instance:
@@ -54,6 +56,10 @@ class Graph:
         """The code with which the event is refused, None if it is accepted."""
         found = self.outcomes[place][number]
         return None if found == ACCEPTED else self.codes[found - 1]
+
+    def kind(self, place: int, number: int) -> tuple[int, int, int]:
+        """Cases of a kind are tried in a few states alone where there is a quota."""
+        return number, self.outcomes[place][number], self.alone[place][number]
 
     def is_case(self, place: int, number: int) -> bool:
         """Whether the instance tries the event in the state."""
@@ -81,11 +87,12 @@ def build_graph(instance: Instance, most: int = MOST_STATES) -> Graph:
     number_of = {code: place + 1 for place, code in enumerate(codes)} | {None: ACCEPTED}
     steps = _steps(compiled, events)
     first = tuple(compiled.initial())
-    graph = Graph(compiled, events, codes, [first], [0], [], [])
+    lone = _without_one_guard(instance)
+    graph = Graph(compiled, events, codes, [first], [0], [], [], [])
     index = {first: 0}
     for place, cells in enumerate(graph.states):
-        outcomes, targets = array("i"), array("i")
-        for step, values, limits in steps:
+        outcomes, targets, alone = array("i"), array("i"), bytearray(len(events))
+        for number, (step, values, limits) in enumerate(steps):
             after = list(cells)
             code = step(after, *values) if all(lim(cells, *values) for lim in limits) else CUT
             if code == CUT:
@@ -99,8 +106,14 @@ def build_graph(instance: Instance, most: int = MOST_STATES) -> Graph:
                 graph.depth.append(graph.depth[place] + 1)
             outcomes.append(number_of[code])
             targets.append(index[reached])
+            if code is not None:
+                alone[number] = lone[events[number].action, code](list(cells), *values) in (
+                    None,
+                    CUT,
+                )
         graph.outcomes.append(outcomes)
         graph.targets.append(targets)
+        graph.alone.append(alone)
         if len(graph.states) > most:
             raise _too_large(instance, most)
     return graph
@@ -119,6 +132,22 @@ def _steps(
         (compiled.steps[e.action], tuple(value for _, value in e.values), limits[e.action])
         for e in events
     ]
+
+
+def _without_one_guard(instance: Instance) -> dict[tuple[str, str], StepFunction]:
+    """For each action and code the step without the guard that refuses with it."""
+    names = {}
+    for name, action in instance.system.actions.items():
+        for guard in action.guards:
+            kept = tuple(other for other in action.guards if other is not guard)
+            names[f"{name}__{guard.code.name}"] = name, guard.code.name, kept
+    actions = {
+        made: attrs.evolve(instance.system.actions[name], name=made, guards=kept)
+        for made, (name, _, kept) in names.items()
+    }
+    system = attrs.evolve(instance.system, actions=actions)
+    compiled = Compiled(attrs.evolve(instance, system=system, limits=()))
+    return {(name, code): compiled.steps[made] for made, (name, code, _) in names.items()}
 
 
 def _too_large(instance: Instance, most: int) -> AdapterError:

@@ -35,7 +35,8 @@ class RuleResult:
 
     verdict: kept, breaks, not enforced, not offered, unknown or out of reach. reason: why it was not
     judged. tried, broken: how often. manners: how it was broken, with counts. untold: refusals that came
-    without a code. known: the reason for which a list of known failures excuses it, or None.
+    without a code. alone: tries of a guard where no other one fails. known: the reason for which a list
+    of known failures excuses it, or None.
     """
 
     rule: Rule
@@ -45,6 +46,7 @@ class RuleResult:
     broken: int = 0
     manners: dict[str, int] = attrs.field(factory=dict)
     untold: int = 0
+    alone: int = 0
     trace: Trace | None = None
     known: str | None = None
 
@@ -67,7 +69,8 @@ class RuleResult:
             how = ", ".join(f"{manner} ({n})" for manner, n in self.manners.items())
             return f"{how}; {len(self.trace.calls)} calls on {self.trace.instance}"
         if self.verdict == KEPT and self.untold:
-            return f"the code was not told ({self.untold} of {self.tried})"
+            told = f"the code was not told ({self.untold:,} of {self.tried:,})"
+            return told if self.alone else f"{told}, and some other guard failed each time"
         return self.reason
 
     @property
@@ -87,6 +90,7 @@ class RuleResult:
             "broken": self.broken,
             "manners": self.manners,
             "code_not_told": self.untold,
+            "alone": self.alone,
             "known": self.known,
             "trace": None,
         }

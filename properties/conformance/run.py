@@ -30,7 +30,7 @@ from kvspec.properties.conformance.fate import (
     OUT_OF_REACH as NEVER,
 )
 from kvspec.properties.conformance.graph import build_graph
-from kvspec.properties.conformance.judge import Judge
+from kvspec.properties.conformance.judge import SILENT, Judge
 from kvspec.properties.conformance.report import (
     BREAKS,
     KEPT,
@@ -151,6 +151,7 @@ def _result(rule: Rule, tried: Sequence[_Tried], left: Sequence[Part]) -> RuleRe
     found = RuleResult(
         rule, KEPT, tried=kept + broken, broken=broken, manners=dict(manners),
         untold=sum(one.book.untold[rule.id] for one in tried),
+        alone=sum(one.book.alone[rule.id] for one in tried),
     )  # fmt: skip
     unsteady = [t for one in tried for t in one.traces.values() if not t.repeats]
     if rule.id == REPEATABLE and unsteady:
@@ -160,12 +161,18 @@ def _result(rule: Rule, tried: Sequence[_Tried], left: Sequence[Part]) -> RuleRe
         )  # fmt: skip
     if broken:
         traces = [one.traces[rule.id] for one in tried if rule.id in one.traces]
-        best = min(traces, key=lambda t: (not t.repeats, bool(t.past), len(t.calls)))
+        best = min(traces, key=_rank)
         return attrs.evolve(found, verdict=verdict_of(rule, best), trace=best)
     lacking = _lacking(rule, tried)
     if lacking:
         return attrs.evolve(found, verdict=NOT_OFFERED, reason=lacking)
     return _unbroken(found, tried, left)
+
+
+def _rank(trace: Trace) -> tuple[bool, bool, bool, int]:
+    """The less, the better to show, as for `Spot.rank`."""
+    is_loud = trace.finding.manner != SILENT
+    return not trace.repeats, bool(trace.past), is_loud, len(trace.calls)
 
 
 def _lacking(rule: Rule, tried: Sequence[_Tried]) -> str:

@@ -1,6 +1,7 @@
 """The instances on which a cache is tried by default: small ones, in which together every rule arises.
 
-A quota says in how many states each call with each outcome is tried, nearest first; none means in all.
+A quota says in how many states each call with each outcome is tried, nearest first, and in as many where
+a single guard fails: only there would a cache without that check accept. No quota means in all states.
 """
 
 from __future__ import annotations
@@ -61,10 +62,11 @@ PAIR = make_instance(
 )
 ROWS = make_instance(
     "ROWS",
-    "two requests in two batch rows, and their forks",
+    "two requests in two batch rows, their forks and two blocks",
     handles=2,
     txns=0,
     layers=1,
+    blocks=2,
     rows=2,
 )
 SUITE = (Part(TINY), *(Part(instance, QUOTA) for instance in (LONG, KINDS, PAIR, ROWS)))
