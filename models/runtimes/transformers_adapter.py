@@ -61,14 +61,15 @@ class _Slot:
 
 @define(eq=False)
 class _Append:
-    """A forward call and what it is for. asked: (part, position) of the layer that the call stands before."""
+    """A forward call and what it is for. asked: K and V rows asked for of the layer that it stands before."""
 
     call: ForwardCall
     slot: _Slot
     ids: tuple[int, ...]
     start: int
     layer: int = 0
-    asked: set[tuple[str, int]] = field(factory=set)
+    asked: list[int] = field(factory=lambda: [0, 0])
+    is_prepared: bool = False
     is_ended: bool = False
 
 
@@ -139,15 +140,16 @@ class CacheAdapter(Adapter):
         self._appends[x] = _Append(call, slot, ids, p)
 
     def stage_k(self, x: int, l: int, p: int) -> None:
-        """Ask for the K row of a layer."""
-        self._stage(x, "K", l, p)
+        """Ask for the next K row of a layer."""
+        self._stage(x, 0, l, p)
 
     def stage_v(self, x: int, l: int, p: int) -> None:
-        """Ask for the V row of a layer."""
-        self._stage(x, "V", l, p)
+        """Ask for the next V row of a layer."""
+        self._stage(x, 1, l, p)
 
     def prepare(self, x: int) -> None:
         """The call has passed its last layer: nothing is left to ask of the cache."""
+        self._append(x).is_prepared = True
 
     def publish(self, x: int) -> None:
         """The forward call returns."""
@@ -277,12 +279,12 @@ class CacheAdapter(Adapter):
 
     # Within.
 
-    def _stage(self, x: int, part: str, l: int, p: int) -> None:
+    def _stage(self, x: int, part: int, l: int, p: int) -> None:
         """A call makes K and V of a layer at once, for all its tokens: when the last row is asked for."""
         append = self._append(x)
-        append.asked.add((part, p))
-        if len(append.asked) == 2 * len(append.ids):
-            append.asked = set()
+        append.asked[part] = p + 1 - append.start
+        if append.asked == [len(append.ids)] * 2:
+            append.asked = [0, 0]
             append.layer = l + 1
             append.call.go_on()
 
@@ -296,12 +298,13 @@ class CacheAdapter(Adapter):
         runs, is_through = not append.is_ended, append.layer == self._layers
         match action:
             case "stage_k" | "stage_v":
-                row, end = int(values["p"]), append.start + len(append.ids)
-                is_next = append.start <= row < end
-                is_open = runs and int(values["l"]) == append.layer
-                return is_open and is_next and (action[-1].upper(), row) not in append.asked
-            case "prepare" | "publish":
-                return runs and is_through
+                asked = append.asked["kv".index(action[-1])]
+                is_next = int(values["p"]) == append.start + asked and asked < len(append.ids)
+                return runs and int(values["l"]) == append.layer and is_next
+            case "prepare":
+                return runs and is_through and not append.is_prepared
+            case "publish":
+                return runs and append.is_prepared
             case "cancel_txn":
                 return runs
             case "forget":
