@@ -15,7 +15,7 @@ from kvspec.models.concrete.state import State, Value
 from kvspec.spec.language import Instance
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Cell:
     """A variable at one index, each member by its number (an enumeration's by its place)."""
 
@@ -23,7 +23,7 @@ class Cell:
     index: tuple[int, ...] = ()
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Read:
     """A look at cells of the state, all at one moment."""
 

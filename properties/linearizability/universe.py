@@ -1,7 +1,8 @@
 """Universe: histories over one instance from one start, as the arrays that the search takes.
 
-Operations fall into classes: an event's shape with what it was told, or the cells of a read. Classes that
-conflict are kept in one table, made for all shapes seen so far and made anew when a history brings others.
+What is asked and told is kept as a row, made once and used again by its number. Operations fall into
+classes: an event's shape with what it was told, or the cells of a read. Classes that conflict are kept in
+one table, made for all shapes seen so far and made anew when a history brings others.
 """
 
 from __future__ import annotations
@@ -26,10 +27,19 @@ from kvspec.properties.linearizability.footprints import (
     Shape,
     shape_of,
 )
-from kvspec.properties.linearizability.history import Cell, History, Operation, Read, Seen, Told
+from kvspec.properties.linearizability.history import (
+    Cell,
+    History,
+    Operation,
+    Read,
+    Seen,
+    Told,
+)
 
-SPARE_SHAPES = 32
+SPARE_SHAPES = 64
 """Shapes of earlier histories are kept while they are no more than those of the next one and so many."""
+MOST_ROWS = 1 << 18
+"""Rows are forgotten when there are more."""
 
 Class = tuple[Shape | Read | None, Told | None]
 _FORGOTTEN: Class = (None, None)
@@ -37,12 +47,43 @@ _FORGOTTEN: Class = (None, None)
 
 @attrs.frozen(eq=False)
 class Packed:
-    """A history as arrays. places: for each operation of the problem its place in the history."""
+    """A history as arrays. places: of each operation of the problem its place in the history.
+    clients: of each its client, numbered. start: the words of the state before the first."""
 
     problem: Problem
     places: Any
     clients: Any
     start: Any
+
+
+class _Rows:
+    """Rows by number, in arrays with room for more."""
+
+    def __init__(self, width: int) -> None:
+        self.numbers: dict[Any, int] = {}
+        self.rows = np.empty((64, width), np.int64)
+        self.answers = np.empty((64, 2), np.int64)
+        self.reads = np.empty(64, np.int64)
+        self.cells = 0
+
+    def add(self, name: Any, row: list[int], expected: int, kind: int) -> int:
+        """The number of a new row."""
+        number = self.numbers[name] = len(self.numbers)
+        if number == self.rows.shape[0]:
+            self.rows = np.concatenate((self.rows, self.rows))
+            self.answers = np.concatenate((self.answers, self.answers))
+        self.rows[number] = row
+        self.answers[number] = expected, kind
+        return number
+
+    def add_cells(self, numbers: list[int]) -> tuple[int, int]:
+        """Where the cells of a read are put."""
+        first, last = self.cells, self.cells + len(numbers)
+        while last > self.reads.shape[0]:
+            self.reads = np.concatenate((self.reads, self.reads))
+        self.reads[first:last] = numbers
+        self.cells = last
+        return first // 4, last // 4
 
 
 class Universe:
@@ -53,52 +94,78 @@ class Universe:
         self.instance = stepper.instance
         self.start = start
         self.words = np.array(stepper.pack(start), np.int64)
-        self.prints = Footprints(self.instance, start, ())
-        self._numbers: dict[Class, int] = {}
+        self._shapes: dict[Any, Shape] = {}
+        self._begin(())
+
+    def _begin(self, shapes: Iterable[Shape]) -> None:
+        self.prints = Footprints(self.instance, self.start, shapes)
+        self._rows = _Rows(self.stepper.width)
+        self._classes: dict[Class, int] = {}
         self._footprints: list[Footprint] = []
         self._conflicts = self._read = self._put = np.zeros(0, np.int64)
-        self._rows: dict[Any, tuple[list[int], int, int]] = {}
-        self._shapes: dict[Any, tuple[list[int], Shape]] = {}
+        self._masks = np.zeros((2, 0, 0), np.uint8)
 
     def pack(self, history: History, forgotten: frozenset[int] = frozenset()) -> Packed:
         """The arrays of a history; forgotten: places of operations that may have been told anything."""
-        self._know(history.operations)
+        operations = history.operations
+        numbers = self._numbers(operations, forgotten)
         clients: dict[int, list[int]] = {}
-        for place, operation in enumerate(history.operations):
+        for place, operation in enumerate(operations):
             clients.setdefault(operation.client, []).append(place)
-        rows: list[int] = []
-        reads: list[int] = []
-        places, first, of, flat = [], [0], [], []
-        for number, client in enumerate(sorted(clients)):
+        places, first, moments = [], [0], []
+        for client in sorted(clients):
             before = -1
             for place in clients[client]:
-                operation = history.operations[place]
+                operation = operations[place]
                 if operation.invoked < before:
                     raise _overlap(operation, place)
-                row, expected, kind = self._operation(operation, reads, place in forgotten)
-                rows += row
-                returned = operation.returned
-                before = NEVER if returned is None else returned
-                flat += (expected, operation.invoked, before, kind)
-                of.append(number)
-                places.append(place)
+                before = NEVER if operation.returned is None else operation.returned
+                moments.append(operation.invoked)
+                moments.append(before)
+            places += clients[client]
             first.append(len(places))
-        table = np.array(flat, np.int64).reshape(-1, 4)
         self._tables()
+        order = np.array(places, np.int64)
+        chosen = np.array(numbers, np.int64)[order]
+        answers = self._rows.answers[chosen]
+        when = np.array(moments, np.int64)
+        starts = np.array(first, np.int64)
         problem = Problem(
-            first=np.array(first, np.int64),
-            rows=np.array(rows or [0], np.int64),
-            expected=np.ascontiguousarray(table[:, 0]),
-            invoked=np.ascontiguousarray(table[:, 1]),
-            returned=np.ascontiguousarray(table[:, 2]),
-            reads=np.array(reads or [0], np.int64),
-            kinds=np.ascontiguousarray(table[:, 3]),
+            first=starts,
+            rows=self._rows.rows[chosen].reshape(-1),
+            expected=answers[:, 0].copy(),
+            invoked=when[::2].copy(),
+            returned=when[1::2].copy(),
+            reads=self._rows.reads,
+            kinds=answers[:, 1].copy(),
             conflicts=self._conflicts,
             many=len(self._footprints),
             read=self._read,
             put=self._put,
         )
-        return Packed(problem, np.array(places, np.int64), np.array(of, np.int64), self.words)
+        of = np.repeat(np.arange(len(clients)), np.diff(starts))
+        return Packed(problem, order, of, self.words)
+
+    def _numbers(
+        self, operations: tuple[Operation, ...], forgotten: frozenset[int]
+    ) -> list[int]:
+        """The row of each operation."""
+        known, found = self._rows.numbers, []
+        for place, operation in enumerate(operations):
+            number = known.get(_name(operation, place in forgotten))
+            if number is None:
+                break
+            found.append(number)
+        else:
+            return found
+        self._know(operations)
+        known = self._rows.numbers
+        found = []
+        for place, operation in enumerate(operations):
+            name = _name(operation, place in forgotten)
+            number = known.get(name)
+            found.append(self._add(operation, name) if number is None else number)
+        return found
 
     def _know(self, operations: Iterable[Operation]) -> None:
         """Take in the shapes of these events, or begin anew with them."""
@@ -106,42 +173,31 @@ class Universe:
         for operation in operations:
             call = operation.call
             if isinstance(call, Event):
-                known = self._shapes.get((call.action, call.values))
-                if known is None:
+                shape = self._shapes.get((call.action, call.values))
+                if shape is None:
                     action = self.instance.system.action(call.action)
                     shape = shape_of(action, tuple(value for _, value in call.values))
-                    known = self._shapes[call.action, call.values] = (
-                        self.stepper.row(call),
-                        shape,
-                    )
-                shapes.add(known[1])
+                    self._shapes[call.action, call.values] = shape
+                shapes.add(shape)
         if shapes <= self.prints.shapes:
+            if len(self._rows.numbers) > MOST_ROWS:
+                self._begin(self.prints.shapes)
             return
         both = shapes | self.prints.shapes
-        kept = both if len(both) <= 2 * len(shapes) + SPARE_SHAPES else shapes
-        self.prints = Footprints(self.instance, self.start, kept)
-        self._numbers, self._footprints, self._rows = {}, [], {}
-        self._conflicts = np.zeros(0, np.int64)
+        self._begin(both if len(both) <= 2 * len(shapes) + SPARE_SHAPES else shapes)
 
-    def _operation(
-        self, operation: Operation, reads: list[int], forgotten: bool
-    ) -> tuple[list[int], int, int]:
-        """Row, expected answer and class; cells read are put behind `reads`."""
-        call, answer = operation.call, operation.answer
+    def _add(self, operation: Operation, name: Any) -> int:
+        """The number of the row of what was asked and told, made now."""
+        call, told = operation.call, name[2]
         if isinstance(call, Read):
-            if forgotten or not isinstance(answer, Seen):
-                return self._row(READ), ANY_ANSWER, self._number(_FORGOTTEN)
-            first = len(reads) // 4
-            reads += self._cells(call.cells, answer.values)
-            return self._row(READ, first, len(reads) // 4), 0, self._number((call, None))
-        told = None if forgotten or not isinstance(answer, Told) else answer
-        name = (call.action, call.values, told and (told.accepted, told.code))
-        known = self._rows.get(name)
-        if known is None:
-            row, shape = self._shapes[call.action, call.values]
-            expected = ANY_ANSWER if told is None else self._expected(told)
-            known = self._rows[name] = (row, expected, self._number((shape, told)))
-        return known
+            if told is None:
+                return self._rows.add(name, self._row(READ), ANY_ANSWER, self._class(_FORGOTTEN))
+            cells = self._rows.add_cells(self._cells(call.cells, told))
+            return self._rows.add(name, self._row(READ, *cells), 0, self._class((call, None)))
+        answer = None if told is None else Told(*told)
+        expected = ANY_ANSWER if answer is None else self._expected(answer)
+        kind = self._class((self._shapes[call.action, call.values], answer))
+        return self._rows.add(name, self.stepper.row(call), expected, kind)
 
     def _row(self, *numbers: int) -> list[int]:
         return [*numbers, *([0] * (self.stepper.width - len(numbers)))]
@@ -160,15 +216,15 @@ class Universe:
                     f"a read of {cell.variable}",
                     repr(value),
                     f"a {kind.name} of {self.instance!r}",
-                    "give the instance larger bounds",
+                    "correct the value, or give the instance larger bounds",
                 )
             found += (*self.stepper.place(cell.variable, cell.index), encode(kind, value))
         return found
 
-    def _number(self, of: Class) -> int:
-        number = self._numbers.get(of)
+    def _class(self, of: Class) -> int:
+        number = self._classes.get(of)
         if number is None:
-            number = self._numbers[of] = len(self._footprints)
+            number = self._classes[of] = len(self._footprints)
             what, told = of
             if what is None:
                 footprint = Footprint(0, 0)
@@ -181,38 +237,53 @@ class Universe:
 
     def _tables(self) -> None:
         """Which classes conflict, row by row, and the bits of a state that they read and put."""
-        many = len(self._footprints)
-        if self._conflicts.shape[0] != many * many:
-            reads = self._bits([found.reads for found in self._footprints])
-            writes = self._bits([found.writes for found in self._footprints])
-            once = writes @ (reads | writes).T
-            self._conflicts = ((once | once.T) != 0).astype(np.int64).reshape(-1)
-            puts = self._bits([found.certain for found in self._footprints])
-            self._read = self._state_bits(reads)
-            self._put = self._state_bits(puts)
-
-    def _bits(self, masks: list[int]) -> Any:
+        many, before = len(self._footprints), self._masks.shape[1]
+        if many == before:
+            return
+        new = self._footprints[before:]
         size = self.prints.reached.layout.size // 8 + 1
-        raw = b"".join(mask.to_bytes(size, "little") for mask in masks)
-        bits = np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little")
-        return bits.reshape(len(masks), size * 8).astype(np.int64)
+        raw = b"".join(f.writes.to_bytes(size, "little") for f in new)
+        raw += b"".join((f.reads | f.writes).to_bytes(size, "little") for f in new)
+        masks = np.frombuffer(raw, np.uint8).reshape(2, len(new), size)
+        self._masks = np.concatenate((self._masks.reshape(2, before, size), masks), axis=1)
+        table = np.zeros((many, many), np.int64)
+        table[:before, :before] = self._conflicts.reshape(before, before)
+        once = (masks[0][:, None] & self._masks[1][None]).any(-1)
+        other = (masks[1][:, None] & self._masks[0][None]).any(-1)
+        table[before:] = once | other
+        table[:, before:] = table[before:].T
+        self._conflicts = table.reshape(-1)
+        self._read = np.concatenate((self._read, *(self._state_bits(f.reads) for f in new)))
+        self._put = np.concatenate((self._put, *(self._state_bits(f.certain) for f in new)))
 
-
-    def _state_bits(self, cells: Any) -> Any:
-        """The bits of a packed state that belong to cells; one row of 0 and 1 for each class."""
-        found = np.zeros((cells.shape[0], self.stepper.layout.words), np.int64)
-        for cell, (word, shift, mask) in enumerate(self._cell_bits):
-            found[:, word] |= cells[:, cell] * (mask << shift)
-        return found.reshape(-1)
+    def _state_bits(self, cells: int) -> Any:
+        """The bits of a packed state that belong to cells."""
+        found = [0] * self.stepper.layout.words
+        while cells:
+            lowest = cells & -cells
+            word, shift, mask = self._cell_bits[lowest.bit_length() - 1]
+            found[word] |= mask << shift
+            cells ^= lowest
+        return np.array(found, np.int64)
 
     @cached_property
     def _cell_bits(self) -> list[tuple[int, int, int]]:
-        layout = self.stepper.layout
         return [
             (*(field.place(element) if field.width else (0, 0)), field.mask)
-            for field in layout.fields.values()
+            for field in self.stepper.layout.fields.values()
             for element in range(field.count)
         ]
+
+
+def _name(operation: Operation, forgotten: bool) -> tuple[Any, Any, Any]:
+    """What was asked and told, to be looked up."""
+    call, answer = operation.call, operation.answer
+    if isinstance(call, Read):
+        told: Any = answer.values if isinstance(answer, Seen) and not forgotten else None
+        return ("", call, told)
+    if isinstance(answer, Told) and not forgotten:
+        return (call.action, call.values, (answer.accepted, answer.code))
+    return (call.action, call.values, None)
 
 
 def _overlap(operation: Operation, place: int) -> HistoryError:
