@@ -25,6 +25,9 @@ class Part(Enum):
     KEY = "key"
     VALUE = "value"
 
+    # A member is one object, as its comparison has it; the default goes through its name, each time.
+    __hash__ = object.__hash__
+
 
 @frozen(eq=False)
 class KVView:

@@ -9,7 +9,7 @@ backend's.
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import torch
 from attrs import frozen
@@ -151,7 +151,8 @@ class Staging:
             AlreadyStagedError: this part was staged before.
         """
         with self._lock:
-            self._check_open(f"staging the {part.value} rows of layer {layer}")
+            if self._closed:
+                self._refuse_closed(f"staging the {part.value} rows of layer {layer}")
             self._check_rows(layer, part, rows)
             first = self.start if start is None else start
             landing = self._landing((layer, part), first, rows)
@@ -168,7 +169,8 @@ class Staging:
             UnevenRowsError: K and V have different numbers of rows.
         """
         with self._lock:
-            self._check_open(f"the view of layer {layer}")
+            if self._closed:
+                self._refuse_closed(f"the view of layer {layer}")
             self.shape.check_layer(layer, "Staging.view")
             key, value = self._part(layer, Part.KEY), self._part(layer, Part.VALUE)
         for entry in (key, value):
@@ -223,7 +225,8 @@ class Staging:
     def closing(self) -> Iterator[None]:
         """Hold late work and a second closing off, and close if the block succeeds."""
         with self._lock:
-            self._check_open("install")
+            if self._closed:
+                self._refuse_closed("install")
             yield
             self._closed = True
 
@@ -262,31 +265,29 @@ class Staging:
                     fix="stage exactly the rows that the append was begun for",
                 )
 
-    def _check_open(self, where: str) -> None:
-        if self._closed:
-            raise StagingClosedError(
-                where=where,
-                found="an append whose rows were already installed or thrown away",
-                expected="an open append",
-                fix="stop this call, and begin a new append",
-            )
+    def _refuse_closed(self, where: str) -> NoReturn:
+        raise StagingClosedError(
+            where=where,
+            found="an append whose rows were already installed or thrown away",
+            expected="an open append",
+            fix="stop this call, and begin a new append",
+        )
 
     def _check_rows(self, layer: int, part: Part, rows: Tensor) -> None:
         self.shape.check_layer(layer, "Staging.stage")
-        where = f"staging the {part.value} rows of layer {layer}"
         count = rows.shape[2] if rows.dim() == 4 else self.count
         found = (tuple(rows.shape), rows.dtype, rows.device)
         expected = (self.shape.rows(count), self.shape.dtype, self.shape.device)
         if found != expected:
             raise BadShapeError(
-                where=where,
+                where=f"staging the {part.value} rows of layer {layer}",
                 found=_described(found),
                 expected=_described(expected),
                 fix="use the decoder that this cache was shaped for",
             )
         if (layer, part) in self._parts:
             raise AlreadyStagedError(
-                where=where,
+                where=f"staging the {part.value} rows of layer {layer}",
                 found="rows staged earlier in the same append",
                 expected="each part staged once",
                 fix="discard this append and begin a new one",
