@@ -260,7 +260,8 @@ class Judge:
         if code is None:
             yield from self._effects(event.action, target, shown, new)
         else:
-            yield from self._refusal(f"{event.action}/{code}", target, answer, shown, new)
+            rule = f"{event.action}/{code}"
+            yield from self._refusal(rule, answer, self._cells(new, shown, target), off)
         if new:
             yield from self._claims(place, number, answer, shown, off)
 
@@ -278,15 +279,14 @@ class Judge:
             yield Finding(f"{action}/keeps-the-rest", STATE, "accepted", "accepted", differ)
 
     def _refusal(
-        self, rule: str, target: int, answer: Answer, shown: Shown, new: Off
+        self, rule: str, answer: Answer, cells: tuple[Difference, ...], off: Off
     ) -> Iterator[Finding]:
         """A call that must be refused was accepted, had a wrong code, or changed what it must not."""
         code = rule.partition("/")[2]
-        cells = self._cells(new, shown, target)
         if answer.kind == ACCEPTED:
-            unseen = "" if cells else ", and nothing changed that can be seen"
+            unseen = "" if cells or off else ", and nothing changed that can be seen"
             yield Finding(rule, SILENT, f"accepted{unseen}", f"refused with {code}", cells)
-        elif new:
+        elif cells:
             yield Finding(rule, STATE, str(answer), f"refused with {code}", cells)
         elif answer.code not in (code, None):
             yield Finding(rule, WRONG_CODE, str(answer), f"refused with {code}")

@@ -25,6 +25,7 @@ class Shape:
         self._variables = instance.system.variables
         self._sizes = {n: len(list(indices(v, instance))) for n, v in self._variables.items()}
         self._names: frozenset[str] | None = None
+        self._fine: dict[str, set[tuple[Value, ...]]] = {name: set() for name in self._variables}
 
     def check(self, shown: Any) -> Shown:
         """The observation with tuples as values, or an AdapterError that says what is wrong."""
@@ -50,7 +51,19 @@ class Shape:
                 "the same variables at every call",
                 "show a variable always or never; a part that is gone has a value, too",
             )
-        return {name: self._table(self._variables[name], shown[name]) for name in shown}
+        return {name: self._known(name, shown[name]) for name in shown}
+
+    def _known(self, name: str, given: Any) -> tuple[Value, ...]:
+        """The table, looked at once for each value that it has."""
+        fine = self._fine[name]
+        try:
+            if isinstance(given, tuple) and given in fine:
+                return given
+        except TypeError:  # it holds what has no hash, and is looked at for the message
+            pass
+        table = self._table(self._variables[name], given)
+        fine.add(table)
+        return table
 
     def _table(self, variable: Variable, given: Any) -> tuple[Value, ...]:
         size = self._sizes[variable.name]

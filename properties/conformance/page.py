@@ -6,6 +6,7 @@ matters, and how to see it again. Every sentence about a rule is the specificati
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from textwrap import wrap
 
 from kvspec.models.concrete import Machine
@@ -13,7 +14,7 @@ from kvspec.properties.conformance.confirm import Trace
 from kvspec.properties.conformance.graph import Graph
 from kvspec.properties.conformance.judge import CRASHES, SILENT, WRONG_CODE
 from kvspec.properties.conformance.report import VERDICTS, RuleResult
-from kvspec.properties.conformance.rules import ACCEPTED, GUARD, REPEATABLE, Rule
+from kvspec.properties.conformance.rules import ACCEPTED, CLAIM, GUARD, KEEPS, REPEATABLE, Rule
 from kvspec.properties.conformance.why import why
 from kvspec.spec.language import Action
 from kvspec.spec.language.show import show_expr
@@ -23,8 +24,13 @@ LABEL = 12
 CELLS = 12
 
 
-def page(result: RuleResult, graph: Graph, cache: str, target: str) -> str:
-    """The page, in plain text of at most about a hundred columns."""
+def page(
+    result: RuleResult, graph: Graph, cache: str, target: str, hidden: Collection[str] = ()
+) -> str:
+    """The page, in plain text of at most about a hundred columns.
+
+    target: the name of what makes the cache. hidden: variables that it does not show.
+    """
     trace, rule = result.trace, result.rule
     if trace is None:
         return ""
@@ -34,23 +40,20 @@ def page(result: RuleResult, graph: Graph, cache: str, target: str) -> str:
         "=" * len(head),
         *wrap(f"{cache}: {VERDICTS[result.verdict]}.", WIDTH),
         "",
-        *_labelled("The rule", f"{rule.sentence[:1].upper()}{rule.sentence[1:]}."),
+        *_labelled("The rule", f"{rule.sentence}."),
         *_labelled("", _in_the_text(rule)),
         "",
         *_done(trace, graph),
         "",
-        *_labelled("Found", f"{trace.finding.did}."),
-        *_labelled("Expected", f"{trace.finding.should}{_reason(rule, trace, graph)}."),
+        *_outcome(rule, trace, graph),
         *_cells(trace),
         *_also_broken(rule, trace),
         *_own_words(trace),
         *_labelled("Damage", trace.damage and f"measured after the last call: {trace.damage}"),
         "",
         *_labelled("Why", why(rule, trace, graph)),
-        *_labelled("Notes", " ".join(_notes(result, trace))),
-        *_labelled(
-            "See again", f"kvspec conform {target} --instance {trace.instance} --only {rule.id}"
-        ),
+        *_labelled("Notes", " ".join([*_notes(result, trace), *_filled(rule, hidden)])),
+        *_commands(rule, trace, target),
     ]
     return "\n".join(parts)
 
@@ -72,6 +75,8 @@ def _in_the_text(rule: Rule) -> str:
             if done.variable is rule.variable:
                 index = ", ".join(show_expr(part) for part in done.index)
                 return f"In the specification: {rule.variable.name}[{index}] becomes {show_expr(done.value)}."
+    if rule.kind == KEEPS:
+        return "What an action does not assign stays as it is."
     if rule.action is not None and rule.action.guards:
         needs = " and ".join(show_expr(guard.condition, 3) for guard in rule.action.guards)
         return f"In the specification: {rule.group} needs {needs}."
@@ -95,6 +100,35 @@ def _done(trace: Trace, graph: Graph) -> list[str]:
 
 def _meaning(action: Action) -> str:
     return " ".join(action.doc.split())
+
+
+def _outcome(rule: Rule, trace: Trace, graph: Graph) -> list[str]:
+    """What the cache did and what it should have, in two lines or in one."""
+    did, should = trace.finding.did, trace.finding.should
+    if did == should and trace.finding.cells:
+        return _labelled("Found", f"{did}, as it should be, but then it shows something else:")
+    return [
+        *_labelled("Found", f"{did}."),
+        *_labelled("Expected", f"{should}{_reason(rule, trace, graph)}."),
+    ]
+
+
+def _filled(rule: Rule, hidden: Collection[str]) -> list[str]:
+    """Which values of a claim the cache does not show."""
+    names = sorted(rule.reads & set(hidden)) if rule.kind == CLAIM else []
+    if not names:
+        return []
+    return [f"The cache does not show {', '.join(names)}; there the calls so far count."]
+
+
+def _commands(rule: Rule, trace: Trace, target: str) -> list[str]:
+    """How to see it again, and where to read more."""
+    again = f"kvspec conform {target} --instance {trace.instance} --only {rule.id}"
+    if ":" not in target:
+        again = f"run_conformance({target}, instances=[{trace.instance!r}], only=[{rule.id!r}])"
+    name = rule.action.name if rule.action is not None else rule.claim and rule.claim.name
+    more = f"kvspec show core {name}" if name else ""
+    return [*_labelled("See again", again), *_labelled("Read more", more)]
 
 
 def _reason(rule: Rule, trace: Trace, graph: Graph) -> str:

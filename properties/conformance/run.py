@@ -254,8 +254,9 @@ def _report(
         declined.update(one.book.declined)
     shown = set(tried[0].explorer.judge.names) if tried else set()
     graphs = {one.part.instance.name: one.explorer.graph for one in tried}
+    filled = tuple(name for name in system.variables if name not in shown)
     pages = {
-        found.rule.id: page(found, graphs[found.trace.instance], subject.name, target)
+        found.rule.id: page(found, graphs[found.trace.instance], subject.name, target, filled)
         for found in results.values()
         if found.is_broken and found.trace is not None
     }
@@ -266,7 +267,7 @@ def _report(
         parts=tuple(_part_result(one) for one in tried),
         declined=dict(declined),
         not_offered=dict(subject.not_offered),
-        filled=tuple(name for name in system.variables if name not in shown),
+        filled=filled,
         seconds=seconds,
         pages=pages,
     )

@@ -1,0 +1,30 @@
+"""The planted caches, and what the suite makes of each, found once."""
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from kvspec.properties.conformance.run import run_conformance
+
+
+@pytest.fixture(scope="session")
+def planted():
+    """The module with the planted caches."""
+    path = Path(__file__).parent / "planted_caches.py"
+    spec = importlib.util.spec_from_file_location("planted_caches", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def tested(planted):
+    """The report on a planted cache, on instances by name."""
+
+    @cache
+    def report(name: str, instance: str):
+        return run_conformance(getattr(planted, name), instances=[instance])
+
+    return lambda name, instance="TINY": report(name, instance)

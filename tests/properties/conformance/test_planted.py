@@ -1,0 +1,107 @@
+"""Each planted fault breaks the rules that speak of it, and no others."""
+
+import pytest
+
+SEEN = ("breaks", "not enforced")
+
+
+def rules(report, *verdicts, claims=False):
+    """The rules with these verdicts; claims are broken along with a rule of an action."""
+    found = {r.rule.id for r in report.of(*verdicts)}
+    return {name for name in found if claims or not name.startswith("claim/")}
+
+
+def test_a_sound_cache_keeps_every_rule_that_arises(tested) -> None:
+    """The specification as a cache keeps all; on one instance the rest is out of reach, not kept (C4)."""
+    report = tested("Sound")
+    assert report.verdict == "holds"
+    assert rules(report, *SEEN, "unknown", "not offered", claims=True) == set()
+    assert {"fork/accepted", "begin/ABI_MISMATCH"} <= rules(report, "out of reach")
+    assert report.results["publish/STALE_SNAPSHOT"].tried >= 6
+
+
+@pytest.mark.parametrize(
+    ("cache", "instance", "verdict", "broken"),
+    [
+        ("EarlyLayer", "TINY", "breaks", {"stage_k/keeps-the-rest"}),
+        ("ForgetsGeneration", "TINY", "breaks", {"release/generation"}),
+        ("HidesGeneration", "KINDS", "not enforced", {"publish/STALE_GENERATION"}),
+        ("AcceptsStale", "TINY", "not enforced", {"publish/STALE_SNAPSHOT"}),
+        ("WrongCode", "TINY", "breaks", {"evict/STILL_OWNED"}),
+        ("Meddles", "TINY", "breaks", {"truncate/BEYOND_COMMITTED"}),
+        ("OffByOne", "LONG", "breaks", {"truncate/length"}),
+        ("Crashes", "TINY", "breaks", {"evict/BLOCK_EMPTY"}),
+        ("Refuses", "TINY", "breaks", {"finish/accepted"}),
+        ("Remembers", "TINY", "breaks", {"cancel_request/phase"}),
+        ("Rots", "TINY", "breaks", {"cache/undamaged"}),
+        ("NotBlank", "TINY", "breaks", {"cache/starts-blank"}),
+    ],
+)
+def test_a_fault_breaks_the_rules_that_speak_of_it(
+    tested, cache, instance, verdict, broken
+) -> None:
+    """The verdict tells what the cache does by itself from what it lets others do (C4)."""
+    report = tested(cache, instance)
+    assert report.verdict == "violated"
+    assert rules(report, verdict) == rules(report, *SEEN) == broken
+    for name in broken:
+        assert report.results[name].trace.repeats
+
+
+def test_an_early_layer_breaks_the_claim_that_nothing_staged_is_seen(tested) -> None:
+    """A claim is broken by a state that is shown, and names the rule of the call that led there."""
+    found = tested("EarlyLayer").results["claim/nothing_staged_is_seen"]
+    assert (found.verdict, found.cause) == ("breaks", "stage_k/keeps-the-rest")
+
+
+def test_what_comes_after_a_break_is_tried_all_the_same(tested) -> None:
+    """Rows that are seen too early do not keep the suite from asking about publish and release (C4)."""
+    report = tested("EarlyLayer")
+    assert {"publish/state", "publish/STALE_SNAPSHOT", "release/accepted"} <= rules(report, "kept")
+    unknown = report.results["publish/k_rows"]
+    assert unknown.verdict == "unknown"
+    assert "stage_k/keeps-the-rest" in unknown.reason
+
+
+def test_a_consequence_of_a_break_is_no_break(tested) -> None:
+    """A guard that rests on a value which was wrong before is unknown, with the rule to repair first."""
+    found = tested("ForgetsGeneration").results["publish/STALE_GENERATION"]
+    assert found.verdict == "unknown"
+    assert "release/generation" in found.reason
+
+
+def test_a_cache_that_does_not_answer_alike_is_told_so(planted, tested) -> None:
+    """What did not come again when the same calls were made again is broken, and so is repeatability."""
+    planted.Flickers.calls = 0
+    report = tested("Flickers")
+    assert report.results["cache/repeatable"].verdict == "breaks"
+    leaves = {"leave/row_cache", "leave/row_tokens", "leave/row_sampler"}
+    broken = rules(report, *SEEN)
+    assert leaves <= broken <= {*leaves, "leave/row_position", "cache/repeatable"}
+    assert not all(r.trace.repeats for r in report.broken)
+
+
+def test_a_refusal_without_a_code_is_kept_and_told(tested) -> None:
+    """A cache that cannot tell codes apart breaks nothing, but the report says that no code was told."""
+    report = tested("NoCodes")
+    assert report.verdict == "holds"
+    found = report.results["publish/STALE_SNAPSHOT"]
+    assert (found.verdict, found.untold) == ("kept", found.tried)
+    assert "the code was not told" in report.table()
+
+
+def test_a_break_is_shown_by_the_shortest_calls(tested) -> None:
+    """A stale publication needs seven calls, and the trace has no more."""
+    trace = tested("AcceptsStale").results["publish/STALE_SNAPSHOT"].trace
+    names = [call.action for call in trace.calls]
+    assert names == [
+        "allocate", "begin", "stage_k", "stage_v", "prepare", "truncate", "publish"
+    ]  # fmt: skip
+    assert all(call.answer.kind == "accepted" for call in trace.calls)
+
+
+def test_a_break_that_needs_a_refused_call_keeps_it_in_the_trace(tested) -> None:
+    """What a cache remembers beside the specification's state is found, and its trace made short."""
+    trace = tested("Remembers").results["cancel_request/phase"].trace
+    assert trace.hidden
+    assert [call.action for call in trace.calls] == ["allocate", "fork", "cancel_request"]
