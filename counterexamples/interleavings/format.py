@@ -40,10 +40,10 @@ class StepRecord(Record, frozen=True, kw_only=True):
     at: str
 
 
-class AnswerRecord(Record, frozen=True, kw_only=True):
+class AnswerRecord(Record, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to a client's next call, with the ticks of its call.
 
-    accepted, code: of an event. seen: of a look. All of them null: no answer came.
+    accepted, code: of an event. seen: of a look. None of them: no answer came.
     """
 
     client: Natural

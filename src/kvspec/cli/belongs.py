@@ -21,6 +21,8 @@ def other_command(text: str, file: str) -> str | None:
         return audits
     if "document" in data:
         return f"`kvspec check {name}` checks documents"
+    if data.get("format") == "kvspec-interleaving":
+        return f"`kvspec interleave replay {name}` runs an order of clients again"
     if _is_trace(data):
         return f"`kvspec replay {name}` runs a trace again"
     return None

@@ -43,6 +43,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec replay trace.json --picture text", "as a space-time diagram"),
         ("kvspec replay trace.json --as-test", "a trace as a pytest file"),
     ),
+    "interleave": (
+        ("kvspec interleave", "every scenario, up to 2 preemptions"),
+        ("kvspec interleave two-appends", "one of them"),
+        ("kvspec interleave --fault publish.torn", "a fault is found"),
+        ("kvspec interleave busy --sample 500", "four clients, by chance"),
+        ("kvspec interleave replay", "the stored orders, again"),
+    ),
     "record": (
         ("kvspec record run.jsonl", "a real run, for kvspec audit"),
         ("kvspec record big.jsonl --requests 50", "a longer one"),

@@ -21,6 +21,7 @@ from kvspec.cli.examples import EXAMPLES, example_text
 from kvspec.cli.explore import explore
 from kvspec.cli.export import export
 from kvspec.cli.formulas import formulas
+from kvspec.cli.interleave import interleave
 from kvspec.cli.interrupts import ended_by_interrupts
 from kvspec.cli.ledger import ledger
 from kvspec.cli.manifest import manifest
@@ -49,6 +50,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "test": drive,
     "conform": conform,
     "replay": replay,
+    "interleave": interleave,
     "record": record,
     "show": show,
     "export": export,
