@@ -1,7 +1,8 @@
 """The dynamic layout: rows are concatenated, and a tensor is exactly as long as what is valid.
 
 Modelled: growth by concatenation into new tensors, so that no tensor is ever written to after it
-became visible. Left out: growth in larger strides to save copies; it would part the valid length
+became visible. What a call joined for its own view is what its publication shows, so that rows are
+joined once. Left out: growth in larger strides to save copies; it would part the valid length
 from the tensor shape, which is the static layout's subject.
 """
 
@@ -12,7 +13,7 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from kvspec.models.decode.completion import Submit, borrow
+from kvspec.models.decode.completion import Completion, Submit, borrow, record
 from kvspec.models.decode.hooks import Part
 from kvspec.models.decode.layouts import Layout, MixableSnapshot
 from kvspec.models.decode.shapes import (
@@ -23,7 +24,7 @@ from kvspec.models.decode.shapes import (
     Lengths,
     common_length,
 )
-from kvspec.models.decode.staging import Staging
+from kvspec.models.decode.staging import StagedPart, Staging
 
 
 @frozen(eq=False)
@@ -58,6 +59,29 @@ class DynamicSnapshot(MixableSnapshot):
         return type(self)(self.parts | {cell: newer.parts[cell] for cell in cells})
 
 
+class DynamicStaging(Staging):
+    """An append that keeps what its views joined, for the snapshot that it becomes.
+
+    Attributes:
+        joined: base and staged rows in one tensor, with the completion of joining them; none for a part
+            whose view went ahead of the write.
+    """
+
+    def __init__(
+        self, owner: "DynamicLayout", base: DynamicSnapshot, start: int, count: int, submit: Submit
+    ) -> None:
+        super().__init__(owner, base, owner.shape, start, count, submit)
+        self.joined: dict[Cell, tuple[Tensor, Completion]] = {}
+
+    def _joined(self, layer: int, key: StagedPart, value: StagedPart) -> tuple[Tensor, Tensor]:
+        keys, values = super()._joined(layer, key, value)
+        if key.completion.in_order and value.completion.in_order:
+            done = record(self.shape.device)
+            self.joined[layer, Part.KEY] = (keys, done)
+            self.joined[layer, Part.VALUE] = (values, done)
+        return keys, values
+
+
 class DynamicLayout(Layout[DynamicSnapshot]):
     """Rows of one handle in tensors that grow by concatenation.
 
@@ -80,13 +104,10 @@ class DynamicLayout(Layout[DynamicSnapshot]):
         return 0 if self.is_released else self.length
 
     def _open(self, base: DynamicSnapshot, start: int, count: int, submit: Submit) -> Staging:
-        return Staging(self, base, self.shape, start, count, submit)
+        return DynamicStaging(self, base, start, count, submit)
 
     def _land(self, older: DynamicSnapshot, staging: Staging) -> DynamicSnapshot:
-        grown = {
-            cell: torch.cat((older.parts[cell], staging.rows(cell)), dim=2)
-            for cell in staging.entries()
-        }
+        grown = {cell: _grown(older, staging, cell) for cell in staging.entries()}
         return DynamicSnapshot(older.parts | grown)
 
     def _cut(self, older: DynamicSnapshot, n: int) -> DynamicSnapshot:
@@ -95,6 +116,15 @@ class DynamicLayout(Layout[DynamicSnapshot]):
 
     def _child(self, parent: DynamicSnapshot, n: int) -> Self:
         return type(self)(self.shape, self.faults, self._cut(parent, n))
+
+
+def _grown(older: DynamicSnapshot, staging: Staging, cell: Cell) -> Tensor:
+    """The rows of one part with the staged ones behind them."""
+    if isinstance(staging, DynamicStaging) and staging.base is older and cell in staging.joined:
+        rows, done = staging.joined[cell]
+        done.follow()
+        return borrow(rows)
+    return torch.cat((older.parts[cell], staging.rows(cell)), dim=2)
 
 
 def _empty(shape: CacheShape) -> DynamicSnapshot:
