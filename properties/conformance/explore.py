@@ -110,9 +110,9 @@ class Explorer:
         return self.book
 
     def _run(self) -> bool:
-        """One run from a reset; False if nothing is left in reach."""
+        """One run from a reset; False if nothing is left in reach. The first is made in any case."""
         way = self._way(0)
-        if way is None:
+        if way is None and self.book.runs:
             return False
         self.begin_run()
         if not self._reset():
