@@ -15,6 +15,7 @@ from kvspec.models.decode import (
     agrees,
     append,
     disagreement,
+    finish,
     uncached_logits,
 )
 from kvspec.models.decode.kinds import StoreSizes, open_store
@@ -137,6 +138,18 @@ def test_a_batch_that_forgets_its_raggedness_is_seen(decoder, store, fault):
     assert min(parts) < 8e-15
 
 
+def test_padding_has_no_position(decoder, store):
+    """Tokens of a shorter row are filled up on the right, at positions that are none."""
+    _, chunks = prepared(decoder, store, (2, 5), (3, 1))
+    call = RaggedCall([chunk.layout.begin(len(chunk.tokens)) for chunk in chunks])
+    assert call.counts == [3, 1]
+    assert call.positions.tolist() == [[2, 3, 4], [5, -1, -1]]
+    assert call.tokens([ids(3, 1), ids(1, 2)]).tolist() == [
+        ids(3, 1).tolist(),
+        [*ids(1, 2).tolist(), 0, 0],
+    ]
+
+
 def test_rows_of_one_request_never_reach_another(decoder, store):
     """What a request appends in a ragged call is what it appends alone, row by row."""
     sequences, chunks = prepared(decoder, store, (3, 0, 6), (2, 4, 1))
@@ -172,6 +185,19 @@ def test_an_append_that_ends_in_the_call_leaves_the_others(decoder, store, monke
     assert parted(decoder, *picked) < 8e-15
 
 
+def test_a_row_that_is_refused_in_the_call_is_over_at_once(decoder, store):
+    """Its append is closed and named with its refusal, while the others still wait for their install."""
+    sequences, chunks = prepared(decoder, store, (3, 1), (2, 3))
+    call = RaggedCall([chunk.layout.begin(len(chunk.tokens)) for chunk in chunks])
+    shape = call.stagings[0].shape
+    call.stagings[0].stage(1, Part.KEY, torch.zeros(shape.rows(2), dtype=shape.dtype))
+    logits = finish(call.forward_layers(decoder, [chunk.tokens for chunk in chunks]))
+    assert {row: refused.code for row, refused in call.failures.items()} == {0: "ALREADY_STAGED"}
+    assert [staging.is_closed for staging in call.stagings] == [True, False]
+    expected = uncached_logits(decoder, sequences[1][None])[0, -3:]
+    assert agrees(logits[1, :3], expected)
+
+
 def test_a_refused_begin_or_install_is_of_its_row_alone(decoder, store):
     """A released request and one named twice are refused with their codes, the third publishes."""
     sequences, chunks = prepared(decoder, store, (2, 3, 1), (1, 2, 3))
@@ -190,9 +216,17 @@ def test_a_batch_whose_every_row_is_refused_publishes_nothing(decoder, store):
     assert (result.logits, result.refused.code) == (None, "ROWS_RELEASED")
 
 
-def test_a_failure_of_the_call_itself_leaves_no_row_visible(decoder, store):
-    """An exception that is no refusal of a row ends the call for all, and all may try again."""
+def test_a_failure_of_the_call_itself_leaves_no_row_visible(decoder, store, monkeypatch):
+    """An exception that is no refusal of a row ends the call and its appends, and all may try again."""
     sequences, chunks = prepared(decoder, store, (2, 5), (3, 1))
+    kind, opened = type(chunks[0].layout), []
+    begin = kind.begin
+
+    def opening(self, count, submit):
+        opened.append(begin(self, count, submit))
+        return opened[-1]
+
+    monkeypatch.setattr(kind, "begin", opening)
 
     def broken(write, device):
         raise OSError("the device is gone")
@@ -200,6 +234,7 @@ def test_a_failure_of_the_call_itself_leaves_no_row_visible(decoder, store):
     with pytest.raises(OSError, match="device is gone"):
         append_ragged(decoder, chunks, broken)
     assert [chunk.layout.lengths() for chunk in chunks] == [[(2, 2)] * 2, [(5, 5)] * 2]
+    assert [staging.is_closed for staging in opened] == [True, True]
     assert parted(decoder, sequences, chunks, append_ragged(decoder, chunks)) < 8e-15
 
 

@@ -269,8 +269,10 @@ def test_an_append_is_cut_to_its_first_rows(kind, shape, constant, count):
     """The rows that stay are published where they were staged; those behind never show (D2)."""
     layout = open_store(kind, shape, StoreSizes(16, 2))()
     layout.install(filled(layout, constant, 1, 2))
-    kept = keep_rows(layout, filled(layout, constant, 2, 3), count)
+    drafted = filled(layout, constant, 2, 3)
+    kept = keep_rows(layout, drafted, count)
     assert (kept.start, kept.count) == (2, count)
+    assert drafted.is_closed == (count < 3)
     layout.install(kept)
     layout.install(filled(layout, constant, 3, 1))
     assert constant.shown(layout) == constant.whole([1] * 2 + [2] * count + [3])
@@ -283,6 +285,38 @@ def test_cutting_gives_the_room_of_the_append_back(kind, shape, constant):
     for value in range(100):
         layout.install(keep_rows(layout, filled(layout, constant, value, 3), 1))
     assert constant.shown(layout) == constant.whole(list(range(100)))
+
+
+class WhenAsked:
+    """The completion of a write that runs when somebody waits for it, and no sooner."""
+
+    in_order = False
+
+    def __init__(self, write):
+        self.write, self.done = write, False
+
+    def follow(self):
+        """Nothing can be put behind it."""
+
+    def is_complete(self):
+        """Somebody has waited."""
+        return self.done
+
+    def wait(self):
+        """Write, once."""
+        if not self.done:
+            self.write()
+        self.done = True
+
+
+@KINDS
+def test_cutting_waits_for_the_rows_that_stay(kind, shape, constant):
+    """Rows whose write is still under way are not cut before it is over (D3)."""
+    layout = open_store(kind, shape, StoreSizes(16, 2))()
+    staging = layout.begin(3, lambda write, device: WhenAsked(write))
+    constant.stage(staging, 2)
+    layout.install(keep_rows(layout, staging, 2))
+    assert constant.shown(layout) == constant.whole([2, 2])
 
 
 @KINDS
