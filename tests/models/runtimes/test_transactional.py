@@ -51,7 +51,7 @@ def test_a_reader_sees_whole_appends_alone(cache, lib, llama):
 
 
 def test_an_exception_between_layers_leaves_nothing_behind(cache, lib, llama):
-    """Where the library's caches have [5, 4] and then [6, 5], there are [4, 4] and [5, 5], and right logits (D2)."""
+    """Not [5, 4] and then [6, 5] but [4, 4] and then [5, 5], and right logits (D2)."""
     from kvspec.models.runtimes.transformers_calls import ForwardCall
 
     cache.begin(0, 0, 0, 0, 0, [TOKEN])
@@ -82,7 +82,7 @@ def test_a_cancelled_forward_pass_cannot_write(cache, lib, llama):
 
 
 def test_the_second_of_two_appends_is_stale(cache, lib, llama):
-    """Two passes on one snapshot: the first is published, the second rejected with the code STALE_SNAPSHOT."""
+    """Two passes on one snapshot: the first is published, the second rejected as STALE_SNAPSHOT."""
     for x in (0, 1):
         cache.begin(x, 0, x, 0, 0, [TOKEN])
         lib.forward(llama, [TOKEN], cache.view(x))

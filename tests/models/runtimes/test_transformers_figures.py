@@ -1,4 +1,4 @@
-"""What the library's own caches do in a forward pass, in figures; the two releases differ where it is said."""
+"""What the library's own caches do in a forward pass, in figures, of both releases."""
 
 import copy
 
@@ -73,7 +73,7 @@ def test_layer_0_is_ahead_during_a_forward_pass(lib, llama, held):
 
 
 def test_an_undisturbed_pass_gives_the_logits_of_an_uncached_run(lib, llama, held, right):
-    """What goes wrong below is not the decoder's doing: in a batch of one the two differ by rounding alone."""
+    """What goes wrong below is not the decoder's doing: a sound cache differs by rounding alone."""
     logits = lib.forward(llama, [TOKEN], held)
     assert rows(held) == [5, 5]
     assert float((logits - right).abs().max()) < 1e-5
@@ -106,7 +106,7 @@ def test_telling_the_position_heals_the_old_static_cache_alone(lib, llama, kind,
 
 
 def test_a_retry_with_two_tokens_is_an_error_in_one_case(lib, llama, kind, broken):
-    """Only the newer dynamic cache fails where the mask is made for layer 0's length: by chance, not by check."""
+    """The newer dynamic cache fails, since the mask is of layer 0's length: by chance, not by check."""
     if kind == "dynamic" and lib.crops_by_removal:
         with pytest.raises(RuntimeError, match="must match the size"):
             lib.forward(llama, [TOKEN, TOKEN], broken)
