@@ -161,21 +161,26 @@ def test_rows_of_one_request_never_reach_another(decoder, store):
             assert all(agrees(one, other) for one, other in pairs)
 
 
+@pytest.mark.parametrize("code", ["STAGING_CLOSED", "ALREADY_STAGED"])
 @pytest.mark.parametrize("row", [0, 1, 2])
-def test_an_append_that_ends_in_the_call_leaves_the_others(decoder, store, monkeypatch, row):
-    """A cancellation between two layers refuses its row alone; the others publish and agree (D2, A7)."""
+def test_an_append_that_ends_in_the_call_leaves_the_others(decoder, store, monkeypatch, row, code):
+    """A row refused between two layers is told with its code; the others publish and agree (D2, A7)."""
     sequences, chunks = prepared(decoder, store, (3, 1, 4), (2, 3, 1))
     plain = RaggedCall.stage
 
     def stage(self, layer, part, rows):
         if (layer, part) == (1, Part.VALUE):
-            self.stagings[row].discard()
+            disturbed = self.stagings[row]
+            if code == "STAGING_CLOSED":
+                disturbed.discard()
+            else:
+                disturbed.stage(layer, part, rows[row : row + 1, :, : disturbed.count])
         plain(self, layer, part, rows)
 
     monkeypatch.setattr(RaggedCall, "stage", stage)
     results = append_ragged(decoder, chunks)
     codes = [result.refused and result.refused.code for result in results]
-    assert codes == ["STAGING_CLOSED" if place == row else None for place in range(3)]
+    assert codes == [code if place == row else None for place in range(3)]
     assert [chunk.layout.length for chunk in chunks] == [
         len(tokens) - (len(chunk.tokens) if place == row else 0)
         for place, (tokens, chunk) in enumerate(zip(sequences, chunks, strict=True))
