@@ -63,7 +63,7 @@ def record(
         requests: how many there are, a few of them at a time.
         steps: outputs of each request.
         seed: prompts, troubles, and whose turn it is.
-        layout: how rows are stored, dynamic or static.
+        layout: how rows are stored; an unknown name lists them.
         fault: something that goes wrong on the way to the log; an unknown name lists them.
         metrics_out: write the metrics to this file, as Prometheus reads them.
         spans_out: write the spans to this file, one JSON object a line.
