@@ -382,7 +382,17 @@ def search(
                 continue
             if many > 1:
                 known = _remember(
-                    words, depth * words, states, first, taken, live, counts, slots, hashes, memo, used
+                    words,
+                    depth * words,
+                    states,
+                    first,
+                    taken,
+                    live,
+                    counts,
+                    slots,
+                    hashes,
+                    memo,
+                    used,
                 )
                 if known == 2:
                     status = MEMO_FULL

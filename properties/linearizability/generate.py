@@ -102,7 +102,9 @@ class Generator:
     def _take(self, operation: Operation, cells: Cells) -> Operation | None:
         call = operation.call
         if isinstance(call, Read):
-            return attrs.evolve(operation, answer=Seen(tuple(self._at(cells, c) for c in call.cells)))
+            return attrs.evolve(
+                operation, answer=Seen(tuple(self._at(cells, c) for c in call.cells))
+            )
         code = self.compiled.steps[call.action](cells, *(value for _, value in call.values))
         if code == CUT:
             return None

@@ -146,9 +146,7 @@ class Universe:
         of = np.repeat(np.arange(len(clients)), np.diff(starts))
         return Packed(problem, order, of, self.words)
 
-    def _numbers(
-        self, operations: tuple[Operation, ...], forgotten: frozenset[int]
-    ) -> list[int]:
+    def _numbers(self, operations: tuple[Operation, ...], forgotten: frozenset[int]) -> list[int]:
         """The row of each operation."""
         known, found = self._rows.numbers, []
         for place, operation in enumerate(operations):

@@ -113,6 +113,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec audit - --json", "from standard input, for a program"),
         ("kvspec audit run.jsonl --sarif run.sarif", "findings for CI"),
     ),
+    "linearize": (
+        ("kvspec linearize run.json", "a recorded history, with its reasons"),
+        ("kvspec linearize run.json --picture run.svg", "and a picture of it"),
+        ("kvspec linearize *.json --junit runs.xml", "many, for CI"),
+    ),
     "formulas": (
         ("kvspec formulas", "formulas, units, symbols"),
         ("kvspec formulas rows_saved 2048 128", "one of them, computed"),

@@ -24,6 +24,7 @@ from kvspec.cli.formulas import formulas
 from kvspec.cli.interleave import interleave
 from kvspec.cli.interrupts import ended_by_interrupts
 from kvspec.cli.ledger import ledger
+from kvspec.cli.linearize import linearize
 from kvspec.cli.manifest import manifest
 from kvspec.cli.mutants import mutants
 from kvspec.cli.pins import pins
@@ -62,6 +63,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "ledger": ledger,
     "service": service,
     "audit": audit,
+    "linearize": linearize,
     "formulas": formulas,
     "bench": bench,
 }
