@@ -43,7 +43,7 @@ class Rules:
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self._compiled = Compiled(instance)
-        self._formulas: dict[str, Callable[..., Any]] = {}
+        self._formulas: dict[Callable[[Expr], Expr], Callable[..., Any]] = {}
 
     @property
     def initial(self) -> State:
@@ -93,9 +93,9 @@ class Rules:
         """The values of formulas of one handle, by name; the answer cannot be written to."""
         cells, found = self.cells(state), {}
         for name, formula in formulas.items():
-            if name not in self._formulas:
-                self._formulas[name] = self._compiled.value(formula(_HANDLE), _HANDLE)
-            found[name] = self._formulas[name](cells, handle)
+            if formula not in self._formulas:
+                self._formulas[formula] = self._compiled.value(formula(_HANDLE), _HANDLE)
+            found[name] = self._formulas[formula](cells, handle)
         return MappingProxyType(found)
 
     def shown(self, event: Event) -> str:
