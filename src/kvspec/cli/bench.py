@@ -31,9 +31,10 @@ def bench(
 
     `kvspec bench audit` audits a long log instead, and compares with reading its lines alone.
     `kvspec bench telemetry` decodes on the torch cache, and compares with telling nothing of it.
+    `kvspec bench transactions` decodes with each layout, and compares with rows that are written at once.
 
     Args:
-        instance: a row of the peer model, or `audit`, or `telemetry`.
+        instance: a row of the peer model, or `audit`, `telemetry` or `transactions`.
         events: how long the log is that is audited.
         output: how the answer is told.
     """
@@ -45,9 +46,13 @@ def bench(
         from kvspec.cli.bench_telemetry import bench_telemetry
 
         return deliver(bench_telemetry(), output)
+    if instance == "transactions":
+        from kvspec.cli.bench_transactions import bench_transactions
+
+        return deliver(bench_transactions(), output)
     subject = system_named("peer", "bench")
     if instance not in subject.instances:
-        rows = [*subject.instances, "audit", "telemetry"]
+        rows = [*subject.instances, "audit", "telemetry", "transactions"]
         do = f"kvspec bench {next(iter(subject.instances))}"
         raise unknown("instance of peer", instance, rows, "INSTANCE of kvspec bench", do)
     chosen = subject.instances[instance]
