@@ -254,3 +254,23 @@ def test_a_call_refuses_rows_that_do_not_fit_together(decoder, store, shape):
     with pytest.raises(DecodeError, match="one id for each row") as refusal:
         RaggedCall([store().begin(2)]).tokens([ids(3)])
     assert refusal.value.code == "BAD_SHAPE"
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("kind", LAYOUT_KINDS)
+def test_a_ragged_call_on_cuda_equals_each_request_alone(kind):
+    """The same code on the device: rows of other lengths in one call, each as its own run (D1, D2)."""
+    there = Decoder(DecoderConfig(dtype=torch.float64), torch.device("cuda"))
+    store = open_store(kind, CacheShape.of(there.config, there.device), StoreSizes(16, 8))
+    sequences = [ids(n, seed).to(there.device) for seed, n in enumerate((4, 7, 6))]
+    layouts = [
+        filled(there, store, tokens[:n]) for tokens, n in zip(sequences, (3, 2, 0), strict=True)
+    ]
+    chunks = [
+        Chunk(layout, tokens[layout.length :])
+        for layout, tokens in zip(layouts, sequences, strict=True)
+    ]
+    results = append_ragged(there, chunks)
+    # Tolerances were measured on a CPU; other kernels add in another order.
+    assert parted(there, sequences, chunks, results) < 8e-14
