@@ -60,6 +60,7 @@ types: $(STAMP) ## Check types
 	$(BIN)/mypy
 
 bench: $(STAMP) ## Measure speed
+	$(BIN)/python -m kvspec bench transactions
 	$(BIN)/python -m kvspec bench
 
 docs: $(STAMP) ## Write the generated parts of the README and the generated pages in docs/ anew
