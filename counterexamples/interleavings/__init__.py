@@ -5,7 +5,7 @@ Reading order: `format` (the document), `resolve` (held against the core system)
 
 from __future__ import annotations
 
-from importlib.resources import files
+import importlib.resources
 from pathlib import Path
 
 from kvspec.counterexamples.errors import UnknownNameError
@@ -15,7 +15,7 @@ SUFFIX = ".json"
 
 def interleavings() -> list[Path]:
     """The files, by name."""
-    root = Path(str(files(__name__)))
+    root = Path(str(importlib.resources.files(__name__)))
     return sorted(path for path in root.glob(f"*{SUFFIX}") if path.is_file())
 
 

@@ -24,7 +24,7 @@ from kvspec.models.concrete.text import member_name, parameter_json, value_from_
 from kvspec.models.decode.concurrent import Look, looked_at
 from kvspec.models.decode.concurrent_faults import CONCURRENCY_FAULTS
 from kvspec.models.decode.concurrent_record import Asked, Call
-from kvspec.models.decode.concurrent_scenarios import Scenario
+from kvspec.models.decode.concurrent_scenarios import Scenario, SetupError
 from kvspec.models.decode.kinds import LAYOUT_KINDS
 from kvspec.models.interleaving import Step
 from kvspec.properties.interleaving import Failing
@@ -67,9 +67,10 @@ def resolve(document: Interleaving, where: str = "the interleaving") -> Resolved
     scenario = Scenario(document.scenario, document.doc, instance, setup, clients)
     try:
         scenario.start()
-    except ValueError as error:
+    except SetupError as error:
+        place = f"{where}, setup event {error.number}"
         raise TraceError(
-            f"{where}, setup", str(error), "accepted events alone", "correct the setup"
+            place, error.found, "an event that is accepted", "correct the setup"
         ) from error
     return Resolved(
         document,

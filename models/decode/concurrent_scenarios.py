@@ -35,6 +35,18 @@ from kvspec.spec.core import make_instance, system
 from kvspec.spec.language import Instance
 
 
+class SetupError(ValueError):
+    """An event of a setup is refused; ``number`` counts from 1, ``found`` tells the event and why."""
+
+    def __init__(self, scenario: str, number: int, found: str) -> None:
+        self.number = number
+        self.found = found
+        super().__init__(
+            f"{scenario}, setup event {number}: found {found}, expected it to be accepted: "
+            "change the setup"
+        )
+
+
 @frozen
 class Scenario:
     """What several clients do.
@@ -61,17 +73,15 @@ class Scenario:
         """The state in which the clients begin, as the specification has it.
 
         Raises:
-            ValueError: the specification refuses an event of the setup.
+            SetupError: the specification refuses an event of the setup.
         """
         machine = Machine(self.instance)
         (state,) = machine.initial_states()
         for number, each in enumerate(self.setup, 1):
             outcome = machine.step(state, each)
             if outcome.kind != "accepted":
-                raise ValueError(
-                    f"{self.name}, setup event {number}: found {call_text(each)} {outcome.kind} "
-                    f"({outcome.refusal}), expected it to be accepted: change the setup"
-                )
+                why = outcome.refusal or "it leaves the bounds of the instance"
+                raise SetupError(self.name, number, f"{call_text(each)} {outcome.kind} ({why})")
             state = outcome.state
         return state
 
@@ -96,7 +106,7 @@ def run_scenario(
 
     Raises:
         NotApplicableError: the strategy follows a schedule that does not apply.
-        ValueError: the backend refuses an event of the setup.
+        SetupError: the backend refuses an event of the setup.
     """
     scheduler = Scheduler(strategy)
     with one_compute_thread():
@@ -128,10 +138,7 @@ def set_up(backend: ConcurrentBackend, scenario: Scenario) -> None:
     for number, each in enumerate(scenario.setup, 1):
         reply: Reply = backend.perform(each)
         if not reply.accepted:
-            raise ValueError(
-                f"{scenario.name}, setup event {number}: found {call_text(each)} refused with "
-                f"{reply.code}, expected it to be accepted: change the setup"
-            )
+            raise SetupError(scenario.name, number, f"{call_text(each)} refused ({reply.code})")
 
 
 def client(recorder: Recorder, number: int, calls: Iterable[Call]) -> Any:

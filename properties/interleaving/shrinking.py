@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from kvspec.models.decode.concurrent_scenarios import Recording, Scenario, run_scenario
+from kvspec.models.decode.concurrent_scenarios import Recording, Scenario, SetupError, run_scenario
 from kvspec.models.interleaving import Lenient, Run
 from kvspec.properties.interleaving.exploring import Failing, explore_scenario
 from kvspec.properties.interleaving.judging import VIOLATED, Check, Judge
@@ -115,6 +115,6 @@ def _without_setup(failing: Failing) -> Iterator[tuple[Scenario, tuple[int, ...]
             scenario = attrs.evolve(failing.scenario, setup=rest)
             try:
                 scenario.start()
-            except ValueError:
+            except SetupError:
                 continue
             yield scenario, failing.recording.run.threads
