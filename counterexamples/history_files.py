@@ -40,14 +40,14 @@ class CellRecord(Record, frozen=True, kw_only=True):
     """A variable at an index, members by name: `{"variable": "length", "index": ["handle0"]}`."""
 
     variable: str
-    index: list[Any] = []
+    index: tuple[Any, ...] = ()
 
 
 class EventRecord(Record, frozen=True, kw_only=True):
     """An event of the system."""
 
     action: str
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class OperationRecord(Record, frozen=True, kw_only=True):
@@ -225,7 +225,7 @@ class _Reader:
             raise TraceError(f"{where}, read", "no cell", "one or more", "name a cell")
         return Read(tuple(cells))
 
-    def _cell(self, variable: Variable, index: list[Any], where: str) -> Cell:
+    def _cell(self, variable: Variable, index: tuple[Any, ...], where: str) -> Cell:
         if len(index) != len(variable.domain):
             raise TraceError(
                 f"{where}, {variable.name}",

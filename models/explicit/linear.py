@@ -63,8 +63,10 @@ def call_step(
 def horizons(
     first: Any, invoked: Any, returned: Any, kinds: Any, conflicts: Any, many: int, horizon: Any
 ) -> None:
-    """For each operation and client: how many of the client's must be taken until none is left that
-    conflicts with the operation and could come before it."""
+    """For each operation and client: how many of the client's are taken before the operation is free.
+
+    Those that are left then do not conflict with it or cannot come before it.
+    """
     clients = first.shape[0] - 1
     for own in range(clients):
         for other in range(clients):
@@ -86,8 +88,10 @@ def horizons(
 def liveness(
     first: Any, returned: Any, kinds: Any, read: Any, put: Any, words: int, live: Any
 ) -> None:
-    """For each client and number of operations taken: the bits of the state that its others may read
-    before they certainly put them. read, put: such bits of each class."""
+    """The bits of the state that what is left of each client may read before it certainly puts them.
+
+    For each client one row for each number of operations taken. read, put: such bits of each class.
+    """
     for client in range(first.shape[0] - 1):
         end = first[client + 1] + client
         for word in range(words):
@@ -103,8 +107,10 @@ def liveness(
 
 @numba.njit(cache=True, nogil=True)
 def components(kinds: Any, conflicts: Any, many: int, labels: Any) -> int:
-    """Label the classes that occur, equally if they conflict, directly or through others; gives the
-    number of labels. Label 0 is of all that conflict with nothing; others are -1."""
+    """Label the classes that occur, equally if they conflict, directly or through others.
+
+    Gives the number of labels. Label 0 is of all that conflict with nothing; what does not occur has -1.
+    """
     labels[:] = -1
     present = np.empty(many, np.int64)
     count = 0
@@ -180,12 +186,12 @@ def _outcome(
         for word in range(words):
             states[then + word] = states[here + word]
         return 2
-    found = call_step(address, states, here, states, then, rows, op * width, variant)  # type: ignore[call-arg]
+    found: Any = call_step(address, states, here, states, then, rows, op * width, variant)  # type: ignore[call-arg]
     wanted = expected[op]
     cut = found < 0
     if cut:
         found = -1 - found
-    if not (wanted == found or wanted == ANY_ANSWER or (wanted == ANY_REFUSAL and found > 0)):
+    if not (wanted in (found, ANY_ANSWER) or (wanted == ANY_REFUSAL and found > 0)):
         return 0
     if cut:
         return 3
@@ -273,8 +279,10 @@ def _look(
     taken: Any,
     control: Any,
 ) -> int:
-    """Write who may come next from `top` on, soonest return first; gives their number, or -1 - client
-    if one is taken at once, its state after being written already. No one: this is a dead end."""
+    """Write who may come next from `top` on, soonest return first, and give their number.
+
+    It is -1 - client if one is taken at once; the state after it is written then. No one: a dead end.
+    """
     clients = first.shape[0] - 1
     soonest = NEVER
     for client in range(clients):
@@ -312,7 +320,7 @@ def _look(
 
 
 @numba.njit(cache=True, nogil=True)
-def search(
+def search(  # noqa: PLR0915  # one loop over its own variables, which compiled code keeps in registers
     address: int,
     variant: int,
     words: int,
@@ -435,7 +443,7 @@ def search(
             counts[count_word[client]] -= count_one[client]
             left += returned[first[client] + taken[client]] != NEVER
             phase = _TRY
-    if (status == FOUND or status == PAUSED) and depth > control[BEST]:
+    if status in (FOUND, PAUSED) and depth > control[BEST]:
         control[BEST] = depth
         for place in range(depth):
             best[place] = chosen[place]

@@ -66,11 +66,21 @@ class Problem:
 
 @attrs.frozen
 class Limits:
-    """When a search gives up: seconds, configurations kept, and bytes for them. None: never."""
+    """When a search gives up: seconds, configurations kept, and bytes for them. None: never.
+
+    deadline: when the seconds are over, by `time.perf_counter`, once they have begun.
+    """
 
     seconds: float | None = 60.0
     max_states: int | None = None
     max_bytes: int = 1 << 30
+    deadline: float | None = None
+
+    def begun(self) -> Limits:
+        """The same limits with a deadline."""
+        if self.seconds is None or self.deadline is not None:
+            return self
+        return attrs.evolve(self, deadline=time.perf_counter() + self.seconds)
 
 
 @attrs.frozen(eq=False)
@@ -111,8 +121,11 @@ class Linearizer:
         variant: int = 0,
         order: bool = True,
     ) -> Solution:
-        """Search for a linearization from a state. prune: end branches early, which hides how far
-        they would have come. order: tell the longest sequence."""
+        """Search for a linearization from a state.
+
+        prune: end branches early, which hides how far they would have come. order: tell the longest
+        sequence.
+        """
         count, clients = problem.invoked.shape[0], problem.first.shape[0] - 1
         needed = 8 * (count * (clients + 6) + (count + 2) * self.words)
         if needed > limits.max_bytes:
@@ -193,8 +206,8 @@ class _Run:
 
     def go(self, *, order: bool) -> Solution:
         """Search on until there is an answer or a limit is reached."""
-        limits = self.limits
-        deadline = None if limits.seconds is None else time.perf_counter() + limits.seconds
+        limits = self.limits.begun()
+        deadline = limits.deadline
         budget, reason = _FIRST_BUDGET, ""
         while not reason:
             status = self._search(budget)

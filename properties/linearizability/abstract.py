@@ -1,5 +1,4 @@
-"""Abstract values: what an expression may be in any state that a history can reach, and on which cells
-that depends.
+"""Abstract values: what an expression may be in the states of a history, and on which cells it depends.
 
 Modelled: of each cell the values it may have, as a set, or all of its type. Of cells that decide which
 other cells an action speaks of (the handle that an append is to) the sets are joint with the

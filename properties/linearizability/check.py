@@ -1,5 +1,7 @@
-"""Whether a history is linearizable: some order of its operations, each between its call and its
-answer, in which the sequential specification gives every answer.
+"""Whether a history is linearizable.
+
+It is if there is an order of its operations, each between its call and its answer, in which the
+sequential specification gives every answer.
 
 Modelled: Wing and Gong's search with Lowe's memo, compiled (`models.explicit.linear`), over parts of the
 history that share no cell (`footprints`). An operation without an answer took effect at some moment
@@ -11,7 +13,6 @@ Left out: answers of which only a part is known, beside a refusal without its co
 
 from __future__ import annotations
 
-import time
 from functools import cached_property
 from typing import Any
 
@@ -104,13 +105,13 @@ class Checker:
         self, packed: Packed, limits: Limits | None = None, *, order: bool = True
     ) -> Decision:
         """The verdict on a packed history. order: tell a linearization, or how far one comes."""
-        limits = limits or Limits()
+        limits = (limits or Limits()).begun()
         parts = self._parts(packed)
-        started, nodes, kept, size = time.perf_counter(), 0, 0, 0
+        nodes, kept, size = 0, 0, 0
         orders: list[list[int]] = []
         unknown: Decision | None = None
         for problem, places in parts:
-            solution = self._solve(problem, packed, _rest(limits, started), order=order)
+            solution = self._solve(problem, packed, limits, order=order)
             nodes, kept = nodes + solution.nodes, kept + solution.kept
             size = max(size, solution.bytes)
             sequence = [int(places[place]) for place in solution.order]
@@ -186,8 +187,3 @@ class Checker:
                 moments.append((moment, part, number, place))
         return tuple(place for *_, place in sorted(moments))
 
-
-def _rest(limits: Limits, started: float) -> Limits:
-    if limits.seconds is None:
-        return limits
-    return attrs.evolve(limits, seconds=max(0.0, limits.seconds - time.perf_counter() + started))

@@ -258,9 +258,13 @@ class _Walk:
         """Whether the assignment may change a cell; `put` then has what it may be."""
         cells, reads = self.eval.cells(done.variable, done.index)
         value = self._resolved(done.value)
-        if isinstance(value, Read) and value.variable is done.variable and len(cells) == 1:
-            if self.eval.cells(value.variable, value.index)[0] == cells:
-                return False
+        if (
+            isinstance(value, Read)
+            and value.variable is done.variable
+            and len(cells) == 1
+            and self.eval.cells(value.variable, value.index)[0] == cells
+        ):
+            return False
         result = self.eval.find(value)
         if result.known and all(self.eval.values(cell) == result.values for cell in cells):
             return False
@@ -279,7 +283,7 @@ class _Walk:
             places = self._places(owner)
             if not any(place in put for place in places):
                 continue
-            known = tuple(self.eval.case.get(place, _open) for place in places)
+            known: tuple[Any, ...] = tuple(self.eval.case.get(p, _open) for p in places)
             before = sorted(records, key=repr) if _open in known else [known]
             for record in before:
                 for new in product(*(

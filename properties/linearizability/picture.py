@@ -93,9 +93,9 @@ def svg(result: Result, moments: int = PICTURE_MOMENTS) -> str:
     rows = {client: number for number, client in enumerate(chart.clients)}
     width = _LEFT + (chart.columns + 2) * _STEP
     height = _TOP + len(rows) * _ROW + 34
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size}>',
         f"<title>{escape(_title(result))}</title>",
         f"<style>{_STYLE}</style>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',

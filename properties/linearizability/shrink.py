@@ -11,8 +11,6 @@ What is asked later is left out, and what is not answered by then is pending.
 
 from __future__ import annotations
 
-import time
-
 import attrs
 
 from kvspec.models.explicit.linearizer import Limits
@@ -43,8 +41,7 @@ class Shrinker:
         self.checker = checker
         self.history = history
         states = min(limits.max_states or SHRINK_STATES, SHRINK_STATES)
-        self.limits = attrs.evolve(limits, max_states=states)
-        self.deadline = None if limits.seconds is None else time.perf_counter() + limits.seconds
+        self.limits = attrs.evolve(limits, max_states=states).begun()
 
     def window(self) -> Window:
         """A window, as small as the limits let it become."""
@@ -91,12 +88,9 @@ class Shrinker:
 
     def _verdict(self, history: History, kept: list[int] | range) -> str:
         """The verdict with all but these answers forgotten."""
-        limits = self.limits
-        if self.deadline is not None:
-            limits = attrs.evolve(limits, seconds=max(0.0, self.deadline - time.perf_counter()))
         forgotten = frozenset(range(len(history.operations))) - frozenset(kept)
         packed = self.checker.pack(history, forgotten)
-        return self.checker.decide(packed, limits, order=False).verdict
+        return self.checker.decide(packed, self.limits, order=False).verdict
 
 
 def cut_after(history: History, moment: int) -> History:

@@ -47,8 +47,11 @@ _FORGOTTEN: Class = (None, None)
 
 @attrs.frozen(eq=False)
 class Packed:
-    """A history as arrays. places: of each operation of the problem its place in the history.
-    clients: of each its client, numbered. start: the words of the state before the first."""
+    """A history as arrays.
+
+    places: of each operation of the problem its place in the history. clients: of each its client,
+    numbered. start: the words of the state before the first.
+    """
 
     problem: Problem
     places: Any
@@ -206,7 +209,8 @@ class Universe:
         return ANY_REFUSAL if told.code is None else self.stepper.code_numbers[told.code]
 
     def _cells(self, cells: tuple[Cell, ...], values: tuple[Value, ...]) -> list[int]:
-        variables, found = self.instance.system.variables, []
+        variables = self.instance.system.variables
+        found: list[int] = []
         for cell, value in zip(cells, values, strict=True):
             kind = variables[cell.variable].type
             if value not in values_of(kind, self.instance):

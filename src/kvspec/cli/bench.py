@@ -30,11 +30,12 @@ def bench(
     compilation. Other counts than expected are `violated`. Without Spin it ends `unknown`.
 
     `kvspec bench audit` audits a long log instead, and compares with reading its lines alone.
+    `kvspec bench linearize` checks histories of five shapes, half of them with a read falsified.
     `kvspec bench telemetry` decodes on the torch cache, and compares with telling nothing of it.
     `kvspec bench transactions` decodes with each layout, and compares with rows that are written at once.
 
     Args:
-        instance: a row of the peer model, or `audit`, `telemetry` or `transactions`.
+        instance: a row of the peer model, or `audit`, `linearize`, `telemetry` or `transactions`.
         events: how long the log is that is audited.
         output: how the answer is told.
     """
@@ -42,6 +43,10 @@ def bench(
         from kvspec.cli.bench_audit import bench_audit
 
         return deliver(bench_audit(events), output)
+    if instance == "linearize":
+        from kvspec.cli.bench_linearize import bench_linearize
+
+        return deliver(bench_linearize(), output)
     if instance == "telemetry":
         from kvspec.cli.bench_telemetry import bench_telemetry
 
@@ -52,7 +57,7 @@ def bench(
         return deliver(bench_transactions(), output)
     subject = system_named("peer", "bench")
     if instance not in subject.instances:
-        rows = [*subject.instances, "audit", "telemetry", "transactions"]
+        rows = [*subject.instances, "audit", "linearize", "telemetry", "transactions"]
         do = f"kvspec bench {next(iter(subject.instances))}"
         raise unknown("instance of peer", instance, rows, "INSTANCE of kvspec bench", do)
     chosen = subject.instances[instance]

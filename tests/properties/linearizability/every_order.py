@@ -1,4 +1,4 @@
-"""A reference for the checker: every order of the operations, stepped in plain Python; and random histories."""
+"""A reference for the checker: every order is tried in plain Python; and random histories."""
 
 from itertools import product
 from random import Random
