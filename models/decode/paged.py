@@ -20,7 +20,7 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from kvspec.models.decode.completion import Submit
+from kvspec.models.decode.completion import Submit, settle
 from kvspec.models.decode.hooks import Part
 from kvspec.models.decode.layouts import Layout, MixableSnapshot
 from kvspec.models.decode.pages import BlockPool, Lease
@@ -66,7 +66,7 @@ class PagedSnapshot(MixableSnapshot):
             memory.gather((layer, part), index, length)
             for part, length in zip(Part, self.visible[layer], strict=True)
         )
-        self.lease.note_started()
+        self.lease.note_reads()
         return keys, values
 
     def mixed(self, newer: Self, cells: Iterable[Cell]) -> Self:
@@ -102,12 +102,12 @@ class PagedStaging(Staging):
         self._pool = owner.pool
         self._is_early = owner.faults.early_reuse
         self._slots = owner.pool.slots(self.lease, start, start + count)
-        self._base_table = base.table
+        self._base_lease = base.lease
         self._index = owner.pool.memory.index_of(self.placed(base.table))
 
     def placed(self, table: tuple[int, ...]) -> tuple[int, ...]:
         """A table with the append's blocks at their places; what is missing before is the base's."""
-        whole = table + self._base_table[len(table) : self.lease.first]
+        whole = table + self._base_lease.blocks[len(table) : self.lease.first]
         return _spliced(whole, self.lease)
 
     def fits(self, table: tuple[int, ...]) -> bool:
@@ -117,7 +117,7 @@ class PagedStaging(Staging):
         """
         first = self.lease.first
         begins_block = self.start % self._pool.block_size == 0
-        before = self._base_table[first : first + 1]
+        before = self._base_lease.blocks[first : first + 1]
         return begins_block or len(table) <= first or table[first : first + 1] == before
 
     def stage(self, layer: int, part: Part, rows: Tensor, start: int | None = None) -> None:
@@ -136,7 +136,8 @@ class PagedStaging(Staging):
             self.lease.give_back(is_early=self._is_early)
         else:
             self.lease.pass_on(heir)
-        self.base = _snapshot(self._pool.hold((), 0), 0)
+        nothing = _snapshot(self._pool.hold((), 0), 0)
+        self.base, self._base_lease = nothing, nothing.lease
 
     def _landing(self, cell: Cell, start: int, rows: Tensor) -> Landing:
         stop = start + rows.shape[2]
@@ -160,7 +161,8 @@ class PagedStaging(Staging):
             keys, values = (
                 self._pool.memory.gather((layer, part), self._index, self.stop) for part in Part
             )
-        self.lease.note_started()
+        for lease in (self.lease, self._base_lease):
+            lease.note_reads()
         return keys, values
 
     def _let_go(self) -> None:
@@ -221,7 +223,6 @@ class PagedLayout(Layout[PagedSnapshot]):
         lengths = tuple((keys, values) for keys, values in visible)
         newer = PagedSnapshot(self.pool.hold(table, max(map(max, lengths))), lengths)
         if extra is not None:
-            newer.lease.note_started()
             extra.give_back()
         if own is not None:
             own.end(newer.lease if fits else None)
@@ -241,6 +242,8 @@ class PagedLayout(Layout[PagedSnapshot]):
         for cell, entry in entries.items():
             slots = self.pool.slots(lease, entry.start, entry.stop)
             self.pool.memory.write(cell, slots, staging.rows(cell))
+        # The blocks may be copied from at once, and a copy follows nobody's stream.
+        settle(self.shape.device)
         return _spliced(table, lease), lease
 
     def _cut(self, older: PagedSnapshot, n: int) -> PagedSnapshot:

@@ -112,10 +112,10 @@ class Lease:
         """The blocks are not let again before ``work`` is complete; never, while it is None."""
         self.pool.note(self._hold, key, work)
 
-    def note_started(self) -> None:
-        """As ``note``, for all that the current stream was given so far.
+    def note_reads(self) -> None:
+        """As ``note``, for all reads that the current stream was given so far.
 
-        On the CPU a read or a copy is over when its call returns, whatever queue is current.
+        On the CPU a read is over when its call returns, whatever queue is current.
         """
         if self.pool.shape.device.type == "cuda":
             self.note(object(), record(self.pool.shape.device))

@@ -1,19 +1,24 @@
 """The memory of a pool of blocks: rows at slots, gathered through a table of blocks.
 
 Modelled: one tensor for K and one for V, cut into blocks of R rows; slot block * R + row. Reading
-copies, so that what was read outlives the block. Left out: who may read or write what; ``pages``
-tells that.
+copies, so that what was read outlives the block. The memory's own work (copies of blocks, overwriting,
+indices) is over when its call returns, and waits for no stream of a reader or writer: on CUDA it has a
+stream of its own. Left out: who may read or write what; ``pages`` tells that.
+
+Assumption: blocks that are copied or overwritten are written, and nobody writes to them then.
 
 Sizes: L layers, N blocks, R rows a block, B batch, H_kv heads, d_h head width.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from attrs import frozen
 from torch import Tensor
 
-from kvspec.models.decode.completion import borrow, settle
+from kvspec.models.decode.completion import borrow
 from kvspec.models.decode.hooks import Part
 from kvspec.models.decode.shapes import CacheShape, Cell
 
@@ -32,17 +37,20 @@ class BlockMemory:
         self.shape = shape
         self.blocks = blocks
         self.block_size = block_size
+        # torch gives its streams no types.
+        self._stream: Any = None
+        if shape.device.type == "cuda":
+            self._stream = torch.cuda.Stream(shape.device)
         size = (shape.layers, blocks * block_size, shape.batch, shape.kv_heads, shape.head_dim)
-        self.rows = {
-            part: torch.zeros(size, dtype=shape.dtype, device=shape.device) for part in Part
-        }
-        self._wait()
+        with self._own_work():
+            self.rows = {
+                part: torch.zeros(size, dtype=shape.dtype, device=shape.device) for part in Part
+            }
 
     def index_of(self, numbers: Iterable[int]) -> Tensor:
         """Blocks or slots as a tensor, int64 [n], that every stream finds whole."""
-        index = torch.tensor(tuple(numbers), dtype=torch.int64, device=self.shape.device)
-        self._wait()
-        return index
+        with self._own_work():
+            return torch.tensor(tuple(numbers), dtype=torch.int64, device=self.shape.device)
 
     def gather(self, cell: Cell, index: Tensor, length: int) -> Tensor:
         """The rows [0, length) of one part in the order of a table, [B, H_kv, length, d_h]; a copy.
@@ -73,11 +81,11 @@ class BlockMemory:
         moved = list(pairs)
         if not moved:
             return
-        for part in Part:
-            blocks = self._in_blocks(part)
-            for source, target in moved:
-                blocks[:, target] = blocks[:, source]
-        self._wait()
+        with self._own_work():
+            for part in Part:
+                blocks = self._in_blocks(part)
+                for source, target in moved:
+                    blocks[:, target] = blocks[:, source]
 
     @torch.inference_mode()
     def fill_blocks(self, blocks: Iterable[int], value: float) -> None:
@@ -85,21 +93,25 @@ class BlockMemory:
         filled = list(blocks)
         if not filled:
             return
-        for part in Part:
-            for block in filled:
-                self._in_blocks(part)[:, block] = value
-        self._wait()
+        with self._own_work():
+            for part in Part:
+                for block in filled:
+                    self._in_blocks(part)[:, block] = value
 
     def _in_blocks(self, part: Part) -> Tensor:
         """The rows of a part as [L, N, R, B, H_kv, d_h]."""
         rows = borrow(self.rows[part])
         return rows.view(rows.shape[0], self.blocks, self.block_size, *rows.shape[2:])
 
-    def _wait(self) -> None:
-        # On the CPU it was done by this thread, whatever queue is current; on CUDA another stream
-        # may use the blocks next.
-        if self.shape.device.type == "cuda":
-            settle(self.shape.device)
+    @contextmanager
+    def _own_work(self) -> Iterator[None]:
+        # On the CPU this thread does it at once, whatever queue is current.
+        if self._stream is None:
+            yield
+            return
+        with torch.cuda.stream(self._stream):
+            yield
+        self._stream.synchronize()
 
 
 @frozen(eq=False)

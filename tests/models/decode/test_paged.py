@@ -289,6 +289,31 @@ def test_logits_do_not_depend_on_the_block_size(decoder, shape, tokens, block_si
     assert layout.pool.audit() == []
 
 
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_cuda_a_block_waits_for_reads_in_flight():
+    """A block that a busy stream still reads is not let, though nobody holds its snapshot any more."""
+    cuda = torch.device("cuda", torch.cuda.current_device())
+    pool = BlockPool(CacheShape(2, 2, 4, torch.float64, cuda), blocks=8, block_size=2)
+    layout = PagedLayout(pool)
+    staging = layout.begin(3)
+    for layer, part in layout.shape.cells():
+        rows = torch.ones(layout.shape.rows(3), dtype=torch.float64, device=cuda)
+        staging.stage(layer, part, rows)
+    layout.install(staging)
+    del staging
+    layout.read(0)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        torch.cuda._sleep(200_000_000)
+        seen = layout.read(0)[0].clone()
+    layout.release()
+    assert (pool.free_count, pool.draining_count) == (6, 2)
+    torch.cuda.synchronize()
+    assert pool.free_count == 8
+    assert seen.eq(1).all()
+
+
 # Faults: what each does, beside the sound layout on the same sequence.
 
 
