@@ -1,6 +1,7 @@
 """Tests of what only the paged layout does: sharing, copies on write, and blocks that come back."""
 
 import gc
+import threading
 
 import pytest
 import torch
@@ -287,6 +288,42 @@ def test_logits_do_not_depend_on_the_block_size(decoder, shape, tokens, block_si
     found = cached_logits(decoder, layout, tokens, (5, 1, 1, 5))
     assert agrees(found, uncached_logits(decoder, tokens))
     assert layout.pool.audit() == []
+
+
+def worked(layout, value, rounds, wrong):
+    """Fork, append, read and release over and over; a child must show its parent's row and its own."""
+    for number in range(rounds):
+        child = layout.fork(1)
+        reader = child.snapshot()
+        add(child, value + number, 2)
+        rows = shown(child)
+        child.truncate(2)
+        add(child, value - number, 1)
+        later = shown(child)
+        child.release()
+        if (rows, later) != (
+            [1, value + number, value + number],
+            [1, value + number, value - number],
+        ) or shown(reader) != [1]:
+            wrong.append((value, number, rows, later))
+
+
+def test_threads_share_a_pool(layout):
+    """Three threads fork one parent and append at once: each sees its own rows, and no block is lost."""
+    pool = BlockPool(layout.shape, blocks=16, block_size=2)
+    parent, wrong = PagedLayout(pool), []
+    add(parent, 1, 1)
+    threads = [
+        threading.Thread(target=worked, args=(parent, 1000 * n, 40, wrong)) for n in (1, 2, 3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert wrong == []
+    assert pool.audit() == []
+    assert pool.free_count == 15
+    assert pool.taken > 200
 
 
 @pytest.mark.cuda
