@@ -1,0 +1,116 @@
+import json
+
+import pytest
+
+from kvspec.counterexamples.interleavings import interleaving_path
+from kvspec.counterexamples.interleavings.files import read_interleaving
+
+
+def test_a_sound_cache_ends_with_0(kvspec) -> None:
+    """Every order within the bound holds, and the schedules are counted (C5, D5)."""
+    ran = kvspec("interleave", "two-appends", "--preemptions", "1", "--json")
+    assert ran.code == 0
+    (scenario,) = ran.json["scenarios"]
+    assert (ran.json["verdict"], scenario["schedules"]) == ("holds", [2, 26])
+    assert scenario["is_whole"]
+
+
+def test_a_fault_ends_with_1_and_is_saved_and_replayed(kvspec, tmp_path) -> None:
+    """The plainest failing order is told, written, and gives itself again; a sound cache holds (D5)."""
+    path = tmp_path / "lost.json"
+    ran = kvspec("interleave", "--fault", "finish.lost-update", "--save", str(path))
+    assert ran.code == 1
+    assert "publish-and-finish, 1 preemptions: no order of atomic steps" in ran.out
+    assert "<- stopped before: handle0.entry write" in ran.out
+    assert "1 preemptions, 22 steps" in ran.out
+    assert read_interleaving(path).document.fault == "finish.lost-update"
+    again = kvspec("interleave", "replay", str(path), "--json")
+    assert again.code == 0
+    faulty, sound = again.json["replays"]
+    assert (faulty["outcome"], faulty["same_history"]) == ("violated again", True)
+    assert (sound["outcome"], sound["applies"]) == ("keeps to the specification", False)
+    assert "expected thread 1 at handle0.entry read" in sound["message"]
+
+
+def test_a_cut_exploration_and_a_sample_end_with_3(kvspec) -> None:
+    """What was not run may fail: neither is a pass."""
+    cut = kvspec("interleave", "fork-and-look", "--most", "9")
+    assert cut.code == 3
+    assert "cut after 9 schedules" in cut.out
+    sample = kvspec("interleave", "busy", "--sample", "3")
+    assert sample.code == 3
+    assert "a sample, which no number makes whole" in sample.out
+
+
+def test_a_sample_that_meets_a_fault_ends_with_1(kvspec) -> None:
+    """One order that fails is enough."""
+    words = ("--sample", "20", "--fault", "publish.check-then-act", "--json")
+    ran = kvspec("interleave", "busy", *words)
+    assert ran.code == 1
+    assert ran.json["scenarios"][0]["failing"]["preemptions"] >= 1
+
+
+def test_nothing_is_written_where_nothing_fails(kvspec, tmp_path) -> None:
+    """A file is only made of an order that fails."""
+    path = tmp_path / "none.json"
+    ran = kvspec("interleave", "two-appends", "--preemptions", "0", "--save", str(path))
+    assert ran.code == 0
+    assert "is not written: no order fails" in ran.out
+    assert not path.exists()
+
+
+def test_all_stored_orders_go_as_told(kvspec, tmp_path) -> None:
+    """Each on its faulty cache and on a sound one; the files for CI have a case for each (D5)."""
+    ran = kvspec("interleave", "replay", "--junit", str(tmp_path / "ci.xml"))
+    assert ran.code == 0
+    assert "holds: 20 of 20 replays went as told" in ran.out
+    assert (tmp_path / "ci.xml").read_text(encoding="utf-8").count("<testcase") == 20
+
+
+@pytest.mark.parametrize(
+    ("change", "outcome"),
+    [
+        (lambda d: d["history"][0].update(returned=77), "another history"),
+        (lambda d: d["schedule"].pop(), "does not apply"),
+        (lambda d: d.update(fault=None), "does not apply"),
+    ],
+)
+def test_a_file_that_does_not_go_as_told_ends_with_1(kvspec, tmp_path, change, outcome) -> None:
+    """Another history, or steps that do not apply, are no replay of the file."""
+    document = json.loads(interleaving_path("finish.lost-update").read_text(encoding="utf-8"))
+    change(document)
+    path = tmp_path / "changed.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    ran = kvspec("interleave", "replay", str(path), "--json")
+    assert ran.code == 1
+    assert ran.json["replays"][0]["outcome"] == outcome
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("two-append",), "did you mean 'two-appends'?"),
+        (("--fault", "torn"), "there is no fault 'torn'"),
+        (("two-appends", "--layout", "heap"), "there is no layout 'heap'"),
+        (("two-appends", "--preemptions", "-1"), "--preemptions cannot be '-1'"),
+        (("two-appends", "--most", "0"), "--most cannot be '0'"),
+        (("replay", "publish.torm"), "did you mean 'publish.torn'?"),
+        (("replay", "none.json"), "is no interleaving that can be replayed"),
+        (("--save", "x.json"), "one order is saved"),
+        (("two-appends", "--save", "no/such/folder/x.json"), "--save cannot be written"),
+    ],
+)
+def test_wrong_usage_ends_with_2(kvspec, tmp_path, monkeypatch, words, told) -> None:
+    """What was found, what was expected, where, and what to do."""
+    monkeypatch.chdir(tmp_path)
+    ran = kvspec("interleave", *words)
+    assert ran.code == 2
+    assert told in ran.err
+    assert all(part in ran.err for part in ("found", "expected", "where", "do"))
+
+
+def test_a_file_of_another_kind_names_its_command(kvspec) -> None:
+    """`kvspec replay` sends an interleaving to where it belongs, and is sent its traces in turn."""
+    ran = kvspec("replay", str(interleaving_path("publish.torn")))
+    assert ran.code == 2
+    assert "kvspec interleave replay" in " ".join(ran.err.split())
