@@ -6,7 +6,8 @@ cannot see, so that a second point there would give no run that differs. Real th
 generators, because the code under test is then the code as it is, at whatever depth it calls.
 Left out: races between accesses that have no point, memory orders weaker than one after the other.
 
-No thread outlives its run: one that cannot go on is unwound by an exception at its point.
+No thread outlives its run: one that cannot go on is unwound by an exception at its point. Only one that is
+stuck in a wait that nobody controls cannot be, which is an error of its own.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from kvspec.models.interleaving.strategies import Strategy
 MOST_STEPS = 20_000
 PATIENCE = 60.0
 """Seconds in which a thread must come to its next point."""
+
+_FAREWELL = 1.0
+"""Seconds in which a thread of a run that is over must end; one that is stuck does not."""
 
 
 class _Unwound(BaseException):
@@ -211,7 +215,7 @@ class Scheduler:
         for thread in self._threads:
             if thread.real is not None:
                 thread.baton.release()
-                thread.real.join(timeout=self.patience)
+                thread.real.join(timeout=_FAREWELL)
 
     # The choice.
 
