@@ -90,7 +90,8 @@ def confirm(explorer: Explorer, spots: list[Spot]) -> Trace:
         run = tuple(way) if is_at else (*way, spot.number)
         again = [replay(explorer, run), replay(explorer, run)]
         if all(_shows(found, rule) for found in again):
-            return _trace(explorer, run, again[0], spot)
+            run = _nearer(explorer, run, spot) if explorer.quota is not None else run
+            return _trace(explorer, run, replay(explorer, run), spot)
         if any(_shows(found, rule) for found in again):
             return _unsteady(explorer, min(spots, key=lambda found: len(found.run)))
     for spot in spots:
@@ -101,19 +102,38 @@ def confirm(explorer: Explorer, spots: list[Spot]) -> Trace:
 
 
 def shortest(explorer: Explorer, place: int, *, past: bool) -> list[int] | None:
-    """The shortest way to a state by steps that the cache has taken without going astray."""
+    """The shortest way to a state by steps in which the cache was not seen to go astray."""
     came: dict[int, Edge] = {0: (-1, -1)}
     line = deque([0])
     while line and place not in came:
         at = line.popleft()
         for number, target in enumerate(explorer.graph.targets[at]):
             edge = (at, number)
-            if target == NO_CASE or target in came or edge not in explorer.taken:
+            if target == NO_CASE or target in came or not explorer.is_offered(number):
                 continue
             if explorer.is_open(edge, past=past):
                 came[target] = edge
                 line.append(target)
     return path_of(came, place) if place in came else None
+
+
+def _nearer(explorer: Explorer, run: tuple[int, ...], spot: Spot) -> tuple[int, ...]:
+    """A shorter run that shows the same, where not all states were tried; the run itself if none does."""
+    graph, rule, spent = explorer.graph, spot.finding.rule, 0
+    if spot.number < 0 or rule == UNDAMAGED:
+        return run
+    alike = graph.kind(spot.place, spot.number)[1:3]
+    action = graph.events[spot.number].action
+    for place, number in graph.cases():
+        if graph.depth[place] + 1 >= len(run) or spent >= RERUNS:
+            break
+        if graph.kind(place, number)[1:3] != alike or graph.events[number].action != action:
+            continue
+        way = shortest(explorer, place, past=bool(spot.past))
+        spent += 1
+        if way is not None and _shows(replay(explorer, (*way, number)), rule):
+            return (*way, number)
+    return run
 
 
 def replay(explorer: Explorer, run: tuple[int, ...]) -> Replayed | None:

@@ -17,7 +17,7 @@ import attrs
 
 from kvspec.models.backend import Damage
 from kvspec.properties.conformance.book import Book, Spot
-from kvspec.properties.conformance.graph import NO_CASE, Graph
+from kvspec.properties.conformance.graph import NO_CASE, Graph, Kind
 from kvspec.properties.conformance.judge import HARM, IN_STEP, Finding, Judge, Judged, Off
 from kvspec.properties.conformance.rules import REPEATABLE, UNDAMAGED
 from kvspec.properties.conformance.subject import CRASHED, Subject
@@ -45,8 +45,7 @@ class Clock:
 class Explorer:
     """One cache on one instance. `explore` fills the book.
 
-    quota: in how many states each event is tried with each outcome, and as often where a single guard
-    fails; nearest first; None for all.
+    quota: how many cases of each kind are tried, near ones first; None for all.
     renew: gives a new subject after a crash. declined, hard and soft: steps that the adapter cannot be
     asked for, whose answer was wrong, and that showed a wrong state.
     """
@@ -72,9 +71,8 @@ class Explorer:
         self.hard: set[Edge] = set()
         self.soft: set[Edge] = set()
         self.broke: dict[Edge, str] = {}
-        self.tried: Counter[tuple[int, int, int]] = Counter()
+        self.tried: Counter[Kind] = Counter()
         self._past = False
-        self.taken: set[Edge] = set()
         self._offered = [
             event.action not in judge.subject.not_offered for event in self.graph.events
         ]
@@ -175,7 +173,6 @@ class Explorer:
             self._done(place, number)
             return self.graph.targets[place][number] == place
         judged = self.judge.call(place, number, self.off)
-        self.taken.add(edge)
         self.run.append(number)
         self.book.calls += 1
         self._done(place, number)
@@ -189,6 +186,10 @@ class Explorer:
     def can_try(self, number: int) -> bool:
         """The adapter can be asked for the event where it is now."""
         return self.judge.subject.can_try(self.graph.events[number])
+
+    def is_offered(self, number: int) -> bool:
+        """The cache has the action of the event."""
+        return self._offered[number]
 
     def _done(self, place: int, number: int) -> None:
         if number in self.todo[place]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
+from functools import cached_property, lru_cache
 from typing import Any
 
 import attrs
@@ -20,12 +21,15 @@ from kvspec.spec.language import Instance
 MOST_STATES = 40_000
 """States of an instance on which a cache is held against the specification."""
 
+Kind = tuple[int, int, int, int]
+"""Cases of one kind are much alike: with a quota so many of them are tried."""
+
 NO_CASE = -1
 ACCEPTED = 0
 """Number of the outcome `accepted`; the codes of refusals are numbered from 1."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class Graph:
     """States by number, and for each the outcome and the next state of every event by number.
 
@@ -57,9 +61,24 @@ class Graph:
         found = self.outcomes[place][number]
         return None if found == ACCEPTED else self.codes[found - 1]
 
-    def kind(self, place: int, number: int) -> tuple[int, int, int]:
-        """Cases of a kind are tried in a few states alone where there is a quota."""
-        return number, self.outcomes[place][number], self.alone[place][number]
+    def kind(self, place: int, number: int) -> Kind:
+        """What a case is of: the event, its outcome, whether one guard fails alone, and the phases."""
+        outcome, alone = self.outcomes[place][number], self.alone[place][number]
+        return number, outcome, alone, self.phases[place]
+
+    @cached_property
+    def phases(self) -> list[int]:
+        """For each state a number for how many things are in which phase: values of enumerations."""
+        layout, numbers = self.compiled.layout, dict[tuple[Any, ...], int]()
+        spans = [
+            slice(layout.base[variable.name], layout.base[variable.name] + layout.count(variable))
+            for variable in self.instance.system.variables.values()
+            if variable.type.kind == "enum"
+        ]
+        return [
+            numbers.setdefault(tuple(tuple(sorted(cells[s])) for s in spans), len(numbers))
+            for cells in self.states
+        ]
 
     def is_case(self, place: int, number: int) -> bool:
         """Whether the instance tries the event in the state."""
@@ -78,6 +97,7 @@ class Graph:
         )
 
 
+@lru_cache(maxsize=8)
 def build_graph(instance: Instance, most: int = MOST_STATES) -> Graph:
     """The graph of an instance with at most so many states, or an AdapterError that names another."""
     compiled = Compiled(instance)

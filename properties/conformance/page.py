@@ -128,7 +128,8 @@ def _commands(rule: Rule, trace: Trace, target: str) -> list[str]:
         again = f"run_conformance({target}, instances=[{trace.instance!r}], only=[{rule.id!r}])"
     name = rule.action.name if rule.action is not None else rule.claim and rule.claim.name
     more = f"kvspec show core {name}" if name else ""
-    return [*_labelled("See again", again), *_labelled("Read more", more)]
+    lines = [("See again", again), ("Read more", more)]
+    return [f"{label:<{LABEL}}{text}" for label, text in lines if text]  # a command is one line
 
 
 def _reason(rule: Rule, trace: Trace, graph: Graph) -> str:

@@ -84,17 +84,17 @@ def every_rule() -> dict[str, Rule]:
 def run_conformance(
     target: str | Factory,
     *,
-    instances: Iterable[str | Instance] = (),
+    instances: Iterable[str | Instance | Part] = (),
     budget: float | None = None,
     only: Iterable[str] = (),
     progress: Told | None = None,
 ) -> Report:
     """Hold a cache against the core system and report on every rule.
 
-    target: what makes the adapter or backend, or its name as `package.module:factory`. instances: by name
-    or as they are; by default the suite, in which every rule arises. budget: seconds after which the
-    run is cut, and what was not tried is unknown. only: identifiers of rules to report on. Raises
-    AdapterError where the adapter is not as `kvspec.models.adapter` says.
+    target: what makes the adapter or backend, or its name as `package.module:factory`. instances: by name,
+    as they are, or as parts with a quota; by default the suite, in which every rule arises. budget:
+    seconds after which the run is cut, and what was not tried is unknown. only: identifiers of rules to
+    report on. Raises AdapterError where the adapter is not as `kvspec.models.adapter` says.
     """
     started = time.monotonic()
     factory, name = load_factory(target)
@@ -281,10 +281,10 @@ def _part_result(one: _Tried) -> PartResult:
     )  # fmt: skip
 
 
-def _part(given: str | Instance) -> Part:
+def _part(given: str | Instance | Part) -> Part:
     if isinstance(given, str):
         return part_named(given)
-    return Part(given)
+    return given if isinstance(given, Part) else Part(given)
 
 
 def _chosen(rules: dict[str, Rule], only: Iterable[str]) -> dict[str, Rule]:

@@ -1,7 +1,8 @@
 """The instances on which a cache is tried by default: small ones, in which together every rule arises.
 
-A quota says in how many states each call with each outcome is tried, nearest first, and in as many where
-a single guard fails: only there would a cache without that check accept. No quota means in all states.
+A quota says how many cases of each kind are tried; without one all are. Cases are of one kind if they
+have the same call, outcome and numbers of requests and appends in each phase, and if in both or in neither
+a single guard fails: only there would a cache without that check accept.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from kvspec.spec.language import Instance
 
 WHOLE = 1_000
 """Up to so many states an instance that is asked for by name is tried whole."""
-QUOTA = 3
+QUOTA = 1
 
 
 @attrs.frozen
 class Part:
-    """An instance, and in how many states each call with each outcome is tried (None: in all)."""
+    """An instance, and how many cases of each kind are tried on it (None: all)."""
 
     instance: Instance
     quota: int | None = None
@@ -30,7 +31,8 @@ class Part:
         """How much of the instance is tried, in words."""
         if self.quota is None:
             return "every call in every state"
-        return f"every call with every outcome in its {self.quota} nearest states"
+        states = "one state" if self.quota == 1 else f"{self.quota} states"
+        return f"every call with every outcome in {states} for all phases of requests and appends"
 
 
 LONG = make_instance(

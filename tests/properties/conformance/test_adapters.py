@@ -158,7 +158,10 @@ def test_a_partial_adapter_is_judged_in_part(tested) -> None:
     assert by_rule["fork/accepted"].reason == "one request, whose rows are appended in place"
     assert by_rule["truncate/length"].reason == "length is not observed"
     assert by_rule["publish/HANDLE_TERMINAL"].verdict == "not offered"
-    assert "it arises only after finish, which is not offered" in by_rule["publish/HANDLE_TERMINAL"].reason
+    assert (
+        "it arises only after finish, which is not offered"
+        in by_rule["publish/HANDLE_TERMINAL"].reason
+    )
     assert by_rule["publish/STALE_SNAPSHOT"].verdict == "not enforced"
     assert by_rule["stage_k/keeps-the-rest"].verdict == "breaks"
     assert by_rule["allocate/HANDLE_LIVE"].verdict == "kept"

@@ -98,7 +98,8 @@ def test_each_way_of_breaking_has_its_words(tested, cache, rule, label, text) ->
 
 
 def test_lines_are_not_long(tested) -> None:
-    """A page fits a terminal, but for calls with many parameters."""
+    """A page fits a terminal, but for a command."""
     for cache in ("AcceptsStale", "EarlyLayer", "Crashes"):
         for page in tested(cache).pages.values():
-            assert max(len(line) for line in page.splitlines()) <= 110
+            lines = [line for line in page.splitlines() if not line.startswith("See again")]
+            assert max(len(line) for line in lines) <= 110

@@ -25,7 +25,6 @@ def test_a_sound_cache_keeps_every_rule_that_arises(tested) -> None:
     [
         ("EarlyLayer", "TINY", "breaks", {"stage_k/keeps-the-rest"}),
         ("ForgetsGeneration", "TINY", "breaks", {"release/generation"}),
-        ("HidesGeneration", "KINDS", "not enforced", {"publish/STALE_GENERATION"}),
         ("AcceptsStale", "TINY", "not enforced", {"publish/STALE_SNAPSHOT"}),
         ("WrongCode", "TINY", "breaks", {"evict/STILL_OWNED"}),
         ("Meddles", "TINY", "breaks", {"truncate/BEYOND_COMMITTED"}),
@@ -46,6 +45,14 @@ def test_a_fault_breaks_the_rules_that_speak_of_it(
     assert rules(report, verdict) == rules(report, *SEEN) == broken
     for name in broken:
         assert report.results[name].trace.repeats
+
+
+def test_a_generation_that_cannot_be_seen_is_found_by_what_rests_on_it(tested) -> None:
+    """A forgotten generation lets a stale append be published, and another request's be aborted."""
+    report = tested("HidesGeneration", "KINDS")
+    assert rules(report, "not enforced") == {"publish/STALE_GENERATION"}
+    assert {name.partition("/")[0] for name in rules(report, "breaks")} == {"cancel_request"}
+    assert report.results["release/generation"].reason == "generation is not observed"
 
 
 def test_an_early_layer_breaks_the_claim_that_nothing_staged_is_seen(tested) -> None:
