@@ -32,9 +32,17 @@ Layers = list[tuple[Tensor, Tensor]]
 
 @define(eq=False)
 class _Result(Generic[R]):
-    """Where a reading leaves its result."""
+    """Where a reading leaves what it found, or what it raised."""
 
     held: list[R] = field(factory=list)
+    error: Exception | None = None
+
+    def fill(self, look: Callable[[V], R], seen: V) -> None:
+        """Look, on the reader's stream; what that raises is no failure of the stream."""
+        try:
+            self.held.append(look(seen))
+        except Exception as error:  # noqa: BLE001 - raised again where the result is asked for
+            self.error = error
 
 
 @frozen(eq=False)
@@ -59,9 +67,12 @@ class Reading(Generic[R]):
         another one.
 
         Raises:
-            StreamFailedError: the reading raised.
+            StreamFailedError: earlier work on the reader's stream raised.
+            Exception: what looking at the snapshot raised.
         """
         self.done.wait()
+        if self._box.error is not None:
+            raise self._box.error
         return self._box.held[0]
 
 
@@ -80,7 +91,7 @@ class Reader:
         self.stream.wait_event(publication.landed)
         box: _Result[R] = _Result()
         seen = publication.seen
-        done = self.stream.launch(lambda: box.held.append(look(seen)))
+        done = self.stream.launch(lambda: box.fill(look, seen))
         return Reading(done, box)
 
     def copy(self, layout: Layout[S]) -> Reading[Layers]:

@@ -226,10 +226,14 @@ class WorkerStream(Closing):
             if self._until_waited and self._allowed is not None and self._allowed < place:
                 self._allowed = place
                 self._state.notify_all()
-            while not (self._done >= place or self._failure is not None or self._closed):
-                if given_up is not None and given_up():
-                    return
+            while self._done < place and self._failure is None:
+                # What was begun when the stream was closed still ends.
+                is_dropped = self._closed and self._begun < place
+                if is_dropped or (given_up is not None and given_up()):
+                    break
                 self._state.wait(None if given_up is None else _LOOK_AGAIN)
+            if given_up is not None and given_up():
+                return
             if self._done < place:
                 self._refuse("wait")
 
@@ -251,11 +255,12 @@ class WorkerStream(Closing):
         """Wait on the worker's thread, unless the stream is closed meanwhile."""
         if isinstance(completion, WorkerMark):
             completion.stream.wait_for(completion.place, lambda: self._closed)
-            return
         while not (completion.is_complete() or self._closed):
             # Other completions cannot be waited for with a limit.
             with self._state:
                 self._state.wait(_LOOK_AGAIN / 20)
+        if not completion.is_complete():
+            self._refuse("wait")
 
     def _may_go(self) -> bool:
         is_let = self._allowed is None or self._begun < self._allowed

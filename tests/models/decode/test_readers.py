@@ -219,6 +219,20 @@ def test_a_reader_does_not_block_and_comes_behind_the_publication(kind, device, 
     assert published.landed.is_complete()
 
 
+def test_what_a_look_raises_is_raised_where_its_result_is_asked_for(kind, device, streams):
+    """The reader is told of its own error, and can read on."""
+    layout, reader = store(kind, device)(), Reader(streams())
+    layout.install(staged(layout, 1, 2))
+
+    def look(seen):
+        raise KeyError(len(seen.lengths()))
+
+    lost = reader.read(layout.publication(), look)
+    with pytest.raises(KeyError, match="2"):
+        lost.result()
+    assert values(reader.copy(layout).result()) == [[1, 1]] * 4
+
+
 def test_a_reader_that_follows_finds_rows_that_are_still_on_their_way(device, streams):
     """In place, rows published too early are found by who follows the event, and by no one else."""
     layout = store("static", device, LayoutFaults(allow_incomplete=True))()

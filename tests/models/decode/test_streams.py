@@ -204,6 +204,29 @@ def test_closing_drops_work_that_has_not_started():
     assert "kvspec closed" not in [thread.name for thread in workers()]
 
 
+def test_closing_waits_for_work_in_progress():
+    """What was begun ends, and whoever waits for it is told so; what comes behind it is dropped."""
+    stream, begun, go, told = WorkerStream("busy"), threading.Event(), threading.Event(), []
+
+    def work():
+        begun.set()
+        go.wait()
+
+    first, second = stream.launch(work), stream.launch(lambda: told.append("second"))
+    begun.wait()
+    closing = threading.Thread(target=stream.close)
+    waiting = threading.Thread(target=lambda: told.append(first.wait()))
+    closing.start()
+    while not stream.is_closed:
+        pass
+    waiting.start()
+    go.set()
+    closing.join()
+    waiting.join()
+    assert told == [None]
+    assert (first.is_complete(), second.is_complete()) == (True, False)
+
+
 @pytest.mark.parametrize("of", ["worker", "deferral"])
 def test_closing_ends_a_wait_that_nothing_would_end(stream, cpu, of):
     """A stream that waits for one that is held, or for a write that never lands, can be closed."""
@@ -211,8 +234,9 @@ def test_closing_ends_a_wait_that_nothing_would_end(stream, cpu, of):
     stream.hold()
     event = stream.launch(lambda: None) if of == "worker" else Deferral()(lambda: None, cpu)
     waiting.wait_event(event)
-    waiting.launch(lambda: None)
+    behind = waiting.record()
     waiting.close()
+    assert not behind.is_complete()
     assert "kvspec waiting" not in [thread.name for thread in workers()]
 
 
