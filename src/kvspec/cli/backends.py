@@ -43,6 +43,20 @@ def static_cache() -> Backend:
     return DecodeBackend(layout="static")
 
 
+def window_cache() -> Backend:
+    """The torch cache that drops rows (layout window), for a decoder whose queries see one key."""
+    from kvspec.models.decode.backend import DecodeBackend
+
+    return DecodeBackend(layout="window", window=1)
+
+
+def offloaded_cache() -> Backend:
+    """The torch cache whose rows lie on the host (layout offloaded)."""
+    from kvspec.models.decode.backend import DecodeBackend
+
+    return DecodeBackend(layout="offloaded")
+
+
 def paged_cache() -> Backend:
     """The torch cache with rows in blocks of a pool (layout paged)."""
     from kvspec.models.decode.backend import DecodeBackend
