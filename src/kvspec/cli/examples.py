@@ -32,10 +32,9 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec test core TINY --backend my.cache:make", "a cache of your own"),
     ),
     "conform": (
-        ("kvspec conform my.cache:Adapter", "every rule, on small instances"),
-        ("kvspec conform my.cache:Adapter --instance TINY", "on one of them"),
-        ("kvspec conform my.cache:Adapter --xfails known.txt", "with known failures"),
-        ("kvspec conform my.cache:Adapter --junit rules.xml", "for CI"),
+        ("kvspec conform my.cache:make", "every rule, on small instances"),
+        ("kvspec conform my.cache:make --instance TINY", "on one of them"),
+        ("kvspec conform my.cache:make --xfails known.txt", "known failures"),
     ),
     "replay": (
         ("kvspec replay", "the whole library"),
