@@ -113,7 +113,7 @@ def test_arbitrary_drafts_give_the_tokens_of_plain_decoding(decoder, kind, data)
 @KINDS
 @pytest.mark.parametrize("seed", [1, 2])
 def test_drafts_of_another_decoder_change_no_token(decoder, cpu, kind, seed):
-    """A decoder of one layer drafts three tokens a call, on its own account, for the target to judge (A10)."""
+    """A decoder of one layer drafts three tokens a call for the target to judge (A10)."""
     small = Decoder(DecoderConfig(dtype=torch.float64, tied=False, layers=1, seed=seed), cpu)
     run = served(
         decoder, kind, lambda tokens: plain_outputs(small, Request(tokens, 3)), keep_rows=False
