@@ -32,7 +32,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec test core TINY --backend my.cache:make", "a cache of your own"),
     ),
     "conform": (
-        ("kvspec conform my.cache:make", "every rule, on small instances"),
+        ("kvspec conform my.cache:make", "every rule, in seconds"),
         ("kvspec conform my.cache:make --instance TINY", "on one of them"),
         ("kvspec conform my.cache:make --xfails known.txt", "known failures"),
     ),
