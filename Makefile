@@ -49,7 +49,8 @@ ADAPTER_TESTS := tests/models/runtimes tests/test_check_your_own_cache.py
 adapters: export OMP_NUM_THREADS = 1
 adapters: $(RELEASES:%=%/.stamp) ## Hold the caches of both releases of Transformers against the specification
 	@for release in $(RELEASES); do \
-		echo "--- $$release"; $$release/bin/python -m pytest $(ADAPTER_TESTS) $(PYTEST_ARGS) || exit 1; \
+		echo "--- $$release"; $$release/bin/python -c 'import transformers' || exit 1; \
+		$$release/bin/python -m pytest $(if $(filter-out 1,$(JOBS)),-n $(JOBS) --dist loadfile) $(ADAPTER_TESTS) $(PYTEST_ARGS) || exit 1; \
 	done
 
 lint: $(STAMP) ## Check style and format
