@@ -24,6 +24,7 @@ from attrs import define, field
 from torch import Tensor
 
 from kvspec.models.decode.completion import CURRENT_QUEUE, DONE, Completion, Submit, Write, borrow
+from kvspec.models.decode.errors import DecodeError
 from kvspec.models.decode.shapes import SOUND, CacheShape, LayoutFaults
 from kvspec.models.decode.streams import Stream, open_stream
 
@@ -194,7 +195,18 @@ class DeviceRoom:
                 if not late:
                     self._residents.remove(oldest)
             for written in late:
-                written.wait()
+                self._see_written(oldest, written)
+
+    def _see_written(self, resident: _Resident, written: Completion) -> None:
+        """Wait until the host has some rows of an append, or never will: they are its own to miss."""
+        try:
+            written.wait()
+        except DecodeError:
+            # The append finds the same when it is installed; who needs the room has no part in it.
+            with self._lock:
+                lost = [key for key, (_, of) in resident.staged.items() if of is written]
+                for place in lost:
+                    del resident.staged[place]
 
     def _empty(self, rows: Tensor) -> Tensor:
         return torch.zeros(rows.shape, dtype=rows.dtype, device=self.shape.device)

@@ -8,6 +8,7 @@ import weakref
 import pytest
 import torch
 
+from kvspec.models.concrete import Event
 from kvspec.models.decode import (
     LAYERS_ON_DEVICE,
     TOLERANCES,
@@ -24,11 +25,14 @@ from kvspec.models.decode import (
     append,
     cached_logits,
     disagreement,
+    make_backend,
     positions_from,
     run_now,
     submit_on,
     uncached_logits,
 )
+from kvspec.models.decode.workers import WorkerMark
+from kvspec.spec import core
 
 DAMAGE = 1e9 * TOLERANCES[torch.float64]
 """A disagreement no rounding explains: a share of 8e-6 of the largest logit."""
@@ -269,6 +273,59 @@ def test_the_device_has_nothing_of_a_released_request(deep, tokens):
     staging.discard()
     layout.release()
     assert layout.room.layers == 0
+
+
+def test_a_transfer_that_fails_is_the_appends_own(deep, tokens, stream):
+    """Rows that the host never gets are refused at the install; others read on, and take the room."""
+    layout = opened(deep)
+    append(deep, layout, tokens[:, :4])
+
+    def lost():
+        raise RuntimeError("no host memory")
+
+    stream.launch(lost)
+    staging = layout.begin(1, lambda write, _: WorkerMark(stream, 2))
+    for layer, part in list(layout.shape.cells())[:4]:
+        staging.stage(layer, part, torch.ones(layout.shape.rows(1), dtype=torch.float64))
+    assert layout.room.layers == 2
+    assert agrees(append(deep, layout, tokens[:, 4:5]), uncached_logits(deep, tokens)[:, 4:5])
+    with pytest.raises(DecodeError) as refusal:
+        staging.wait()
+    assert refusal.value.code == "STREAM_FAILED"
+
+
+def test_the_backend_keeps_two_layers_on_the_device():
+    """Through appends, forks and reads of three layers the store of a backend holds two of them (D2)."""
+    instance = core.make_instance(
+        "DEEP", "three layers", handles=2, txns=1, layers=3, longest=3, versions=4
+    )
+    backend = make_backend("offloaded")
+    backend.reset(instance)
+    names = {
+        name: [parameter.name for parameter in action.parameters]
+        for name, action in instance.system.actions.items()
+    }
+
+    def do(action, *values):
+        reply = backend.perform(Event(action, tuple(zip(names[action], values, strict=True))))
+        assert reply.accepted, (action, values, reply)
+
+    do("allocate", 0, 0, 0)
+    for start in range(3):
+        do("begin", 0, 0, 0, 0, start, 1)
+        for layer in range(3):
+            do("stage_k", 0, layer, start)
+            do("stage_v", 0, layer, start)
+        do("prepare", 0)
+        do("publish", 0)
+        do("forget", 0)
+        assert backend.damage() == []
+    do("fork", 0, (False, True), 2)
+    assert backend.damage() == []
+    room = backend.read(1).entry.rows.room
+    assert room is backend.read(0).entry.rows.room
+    assert room.most == 2
+    assert room.stored == 3 * 3 * 2
 
 
 # What is lost without a guard.
