@@ -5,8 +5,9 @@ whose changes all readers see whole; on top of them the backend, a cache that ca
 core system. Left out here: other architectures, several devices.
 
 Reading order: ``config``, ``weights``, ``ops``, ``hooks``, ``decoder`` (the model); ``completion``,
-``shapes``, ``staging``, ``layouts``, ``dynamic``, ``static``, ``window``, ``residency``, ``offloaded``,
-``kinds`` (the rows); ``workers``, ``streams``, ``readers`` (work on other streams and threads);
+``shapes``, ``staging``, ``layouts``, ``dynamic``, ``static``, ``pages_memory``, ``pages_audit``,
+``pages``, ``paged``, ``window``, ``residency``, ``offloaded``, ``kinds`` (the rows); ``workers``,
+``streams``, ``readers`` (work on other streams and threads);
 ``calls``, ``agreement``, ``layer_trace`` (model and rows together); ``backend_model``,
 ``backend_tables``, ``backend_calls``, ``backend_appends``, ``backend_requests``, ``backend_batch``,
 ``backend_reading``, ``backend_observe``, ``backend_damage``, ``backend_faults``, ``backend`` (the cache
