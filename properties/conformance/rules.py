@@ -116,20 +116,23 @@ def _of_claim(claim: Property) -> Rule:
 
 
 def rests_on(rule: Rule) -> frozenset[str]:
-    """The variables whose values decide what the rule asks: if one is wrong before, nothing is asked."""
+    """The variables whose values decide what the rule asks: if one is wrong before, nothing is asked.
+
+    What an accepted call does is decided by the values that it assigns, whether it is accepted by guards.
+    """
     if rule.action is None:
         return rule.reads
-    guards, puts = rule.action.guards, rule.action.assignments
     if rule.kind == KEEPS:
         return frozenset()  # cells that were wrong before are left out of it anyway
     exprs: list[Expr] = []
-    for guard in guards:
-        exprs.append(guard.condition)
-        if guard is rule.guard:
-            exprs += [part for done in guard.refusal for part in (*done.index, done.value)]
-            break
-    for done in puts:
-        if done.variable is rule.variable:
-            exprs += [*done.index, done.value]
+    if rule.kind == EFFECT:
+        done = [done for done in rule.action.assignments if done.variable is rule.variable]
+        exprs += [part for each in done for part in (*each.index, each.value)]
+    else:
+        for guard in rule.action.guards:
+            exprs.append(guard.condition)
+            if guard is rule.guard:
+                exprs += [part for done in guard.refusal for part in (*done.index, done.value)]
+                break
     found = {n.variable.name for expr in exprs for n in walk(expr) if isinstance(n, Read)}
     return frozenset(found) | rule.reads

@@ -130,13 +130,20 @@ class AdapterSubject:
     def perform(self, event: Event) -> Answer:
         """Call the method of the action; a refusal is told by an exception."""
         try:
-            getattr(self.adapter, event.action)(**event.names)
+            told = getattr(self.adapter, event.action)(**event.names)
         except self._refusals as error:
             if isinstance(error, RefusedByCacheError):
                 return Answer(REFUSED, error.code, error.detail)
             return Answer(REFUSED, None, _told(error))
         except Exception as error:  # noqa: BLE001 - whatever else is raised is a crash
             return Answer(CRASHED, None, _told(error))
+        if told is False:
+            raise AdapterError(
+                f"{event.action} of {self.name} returned False, which is no answer",
+                found="False", expected="an exception for a refusal; what is returned is not looked at",
+                where=f"{type(self.adapter).__name__}.{event.action}",
+                do="raise RefusedByCacheError(code, detail) to refuse, or return nothing",
+            )  # fmt: skip
         return Answer(ACCEPTED)
 
     def can_try(self, event: Event) -> bool:

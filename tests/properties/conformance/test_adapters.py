@@ -122,6 +122,14 @@ def test_an_adapter_that_raises_where_no_call_is_made_is_an_error(method) -> Non
     assert "ZeroDivisionError: oops" in raised(declared(**{method: fail}, **body)).found
 
 
+def test_a_method_that_returns_false_is_an_error() -> None:
+    """A refusal is an exception; a False that was meant as one would pass for an acceptance."""
+    adapter = declared(
+        evict=lambda self, b: False, not_offered={n: "x" for n in system.actions if n != "evict"}
+    )
+    assert "raise RefusedByCacheError" in raised(adapter).do
+
+
 @pytest.mark.parametrize(
     ("target", "found"),
     [
