@@ -88,6 +88,14 @@ class Reached:
                 places = [self.layout.place(variable, member) for variable in variables]
                 self.records[sort, member] = {tuple(flat[place] for place in places)}
         self.grown = False
+        self._places: dict[tuple[Any, ...], int] = {}
+
+    def place(self, variable: Variable, *index: int) -> int:
+        """The cell of a variable at an index, looked up once."""
+        known = self._places.get((variable.name, *index))
+        if known is None:
+            known = self._places[variable.name, *index] = self.layout.place(variable, *index)
+        return known
 
     def add(self, cell: int, values: Values) -> None:
         """The cell may have these values as well."""
@@ -187,10 +195,12 @@ class Evaluator:
         for kind, part in zip(variable.domain, index, strict=True):
             one = self.find(part)
             reads |= one.reads
+            if one.known and kind.kind == "open":
+                parts.append(list(one.values or ()))
+                continue
             every = values_of(kind, self.instance)
-            some = every if one.values is None else [v for v in every if v in one.values]
-            parts.append([every.index(value) for value in some])
-        return [self.layout.place(variable, *chosen) for chosen in product(*parts)], reads
+            parts.append([n for n, v in enumerate(every) if one.values is None or v in one.values])
+        return [self.reached.place(variable, *chosen) for chosen in product(*parts)], reads
 
     def values(self, cell: int) -> Values:
         """What a cell may be."""

@@ -22,7 +22,7 @@ import numpy as np
 from kvspec.models.concrete.machine import Machine
 from kvspec.models.concrete.state import State
 from kvspec.models.explicit.linear import components
-from kvspec.models.explicit.linearizer import Limits, Linearizer, Problem, Solution
+from kvspec.models.explicit.linearizer import Limits, Linearizer, Problem
 from kvspec.models.explicit.stepper import Stepper
 from kvspec.properties.linearizability.errors import HistoryError
 from kvspec.properties.linearizability.history import History
@@ -102,16 +102,27 @@ class Checker:
         return universe.pack(history, forgotten)
 
     def decide(
-        self, packed: Packed, limits: Limits | None = None, *, order: bool = True
+        self,
+        packed: Packed,
+        limits: Limits | None = None,
+        *,
+        order: bool = True,
+        prune: bool | None = None,
     ) -> Decision:
-        """The verdict on a packed history. order: tell a linearization, or how far one comes."""
+        """The verdict on a packed history.
+
+        order: tell a linearization, or how far one comes. prune: other than the checker's own.
+        """
+        early = self.prune if prune is None else prune
         limits = (limits or Limits()).begun()
         parts = self._parts(packed)
         nodes, kept, size = 0, 0, 0
         orders: list[list[int]] = []
         unknown: Decision | None = None
         for problem, places in parts:
-            solution = self._solve(problem, packed, limits, order=order)
+            solution = self._linearizer.solve(
+                problem, packed.start, limits, prune=early, variant=self.variant, order=order
+            )
             nodes, kept = nodes + solution.nodes, kept + solution.kept
             size = max(size, solution.bytes)
             sequence = [int(places[place]) for place in solution.order]
@@ -134,11 +145,6 @@ class Checker:
             return unknown
         whole = self._merged(packed, orders) if order else ()
         return Decision(HOLDS, "", len(parts), whole, (), nodes, kept, size)
-
-    def _solve(self, problem: Problem, packed: Packed, limits: Limits, *, order: bool) -> Solution:
-        return self._linearizer.solve(
-            problem, packed.start, limits, prune=self.prune, variant=self.variant, order=order
-        )
 
     def _parts(self, packed: Packed) -> list[tuple[Problem, Any]]:
         """The problems that are checked apart, each with the places of its operations."""
@@ -186,4 +192,3 @@ class Checker:
                 moment = max(moment, invoked[place])
                 moments.append((moment, part, number, place))
         return tuple(place for *_, place in sorted(moments))
-

@@ -74,15 +74,26 @@ class Footprints:
 
     def __init__(self, instance: Instance, start: State, shapes: Iterable[Shape]) -> None:
         self.instance = instance
-        self.shapes = frozenset(shapes)
+        self.shapes: frozenset[Shape] = frozenset()
         self.reached = Reached(instance, start)
         self._made: dict[tuple[Shape, Told | None], Footprint] = {}
+        self.extend(shapes)
+
+    def extend(self, shapes: Iterable[Shape]) -> bool:
+        """Take in more shapes; whether that changes what was found of the others."""
+        waiting: Iterable[Shape] = frozenset(shapes) - self.shapes
+        self.shapes |= frozenset(waiting)
+        changes = False
         while True:
             self.reached.grown = False
-            for shape in self.shapes:
+            for shape in waiting:
                 _Walk(self, shape, None).run()
             if not self.reached.grown:
                 break
+            changes, waiting = True, self.shapes
+        if changes:
+            self._made = {}
+        return changes
 
     def of_event(self, shape: Shape, told: Told | None) -> Footprint:
         """The footprint of an event that was told this; None: it may be told anything, or nothing."""
@@ -98,10 +109,10 @@ class Footprints:
 
     def of_read(self, read: CellRead) -> Footprint:
         """The footprint of a read."""
-        variables, layout = self.instance.system.variables, self.reached.layout
+        variables = self.instance.system.variables
         bits = 0
         for cell in read.cells:
-            place = layout.place(variables[cell.variable], *cell.index)
+            place = self.reached.place(variables[cell.variable], *cell.index)
             values = self.reached.cells[place]
             bits |= 0 if values is not None and len(values) == 1 else 1 << place
         return Footprint(bits, 0)
@@ -148,7 +159,7 @@ class _Walk:
 
     def _places(self, owner: tuple[str, int]) -> list[int]:
         sort, member = owner
-        return [self.reached.layout.place(v, member) for v in self.reached.groups[sort]]
+        return [self.reached.place(v, member) for v in self.reached.groups[sort]]
 
     def _record_bits(self, owner: tuple[str, int]) -> int:
         bits = 0

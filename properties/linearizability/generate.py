@@ -62,6 +62,7 @@ class Generator:
         self.instance = instance or instance_for(shape)
         self.random = Random(seed)
         self.compiled = Compiled(self.instance)
+        self._reads: dict[int, tuple[Read, ...]] = {}
         cells = self.compiled.initial()
         for handle in range(shape.handles):
             self.compiled.steps["allocate"](cells, handle, handle, 0)
@@ -126,6 +127,11 @@ class Generator:
         return self.random.choice(events)
 
     def _read(self, handle: int) -> Read:
+        if handle not in self._reads:
+            self._reads[handle] = self._reads_of(handle)
+        return self.random.choice(self._reads[handle])
+
+    def _reads_of(self, handle: int) -> tuple[Read, ...]:
         last = self.instance.sizes["Layer"] - 1
         whole = (
             Cell("version", (handle,)),
@@ -133,7 +139,7 @@ class Generator:
             Cell("k_rows", (handle, 0)),
             Cell("v_rows", (handle, last)),
         )
-        return Read(self.random.choice((whole, whole[:1], whole[1:2], whole[2:])))
+        return Read(whole), Read(whole[:1]), Read(whole[1:2]), Read(whole[2:])
 
     def _events(self, client: int, handle: int, cells: Cells) -> list[Event]:
         length = int(self._at(cells, Cell("length", (handle,))) or 0)

@@ -88,10 +88,9 @@ def _longest(
     checker: Checker, history: History, found: Decision, limits: Limits
 ) -> tuple[int, ...]:
     """The longest sequence of the part that fails, searched without ending branches early."""
-    full = Checker(history.instance, partition=False, prune=False, variant=checker.variant)
     part = sorted(found.part)
     alone = attrs.evolve(history, operations=tuple(history.operations[n] for n in part))
-    again = full.decide(full.pack(alone), limits)
+    again = checker.decide(checker.pack(alone), limits, prune=False)
     order = tuple(part[n] for n in again.order)
     return order if len(order) >= len(found.order) else found.order
 

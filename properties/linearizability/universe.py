@@ -102,6 +102,9 @@ class Universe:
 
     def _begin(self, shapes: Iterable[Shape]) -> None:
         self.prints = Footprints(self.instance, self.start, shapes)
+        self._begin_rows()
+
+    def _begin_rows(self) -> None:
         self._rows = _Rows(self.stepper.width)
         self._classes: dict[Class, int] = {}
         self._footprints: list[Footprint] = []
@@ -184,8 +187,10 @@ class Universe:
             if len(self._rows.numbers) > MOST_ROWS:
                 self._begin(self.prints.shapes)
             return
-        both = shapes | self.prints.shapes
-        self._begin(both if len(both) <= 2 * len(shapes) + SPARE_SHAPES else shapes)
+        if len(shapes | self.prints.shapes) > 2 * len(shapes) + SPARE_SHAPES:
+            self._begin(shapes)
+        elif self.prints.extend(shapes):
+            self._begin_rows()
 
     def _add(self, operation: Operation, name: Any) -> int:
         """The number of the row of what was asked and told, made now."""

@@ -128,6 +128,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec bench", "9.9 million states, ours and Spin's"),
         ("kvspec bench 2,2,2,3,2", "a smaller row"),
         ("kvspec bench audit", "events a second of kvspec audit"),
+        ("kvspec bench linearize", "histories a second of kvspec linearize"),
         ("kvspec bench telemetry", "what telling costs the torch cache"),
         ("kvspec bench transactions", "what publishing costs it"),
     ),

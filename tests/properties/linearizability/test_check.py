@@ -10,7 +10,7 @@ from kvspec.models.concrete import Event, Machine
 from kvspec.properties.linearizability import Cell, History, Operation, Read, Seen, Told
 from kvspec.properties.linearizability.check import HOLDS, UNKNOWN, VIOLATED, Checker
 from kvspec.properties.linearizability.errors import HistoryError
-from kvspec.properties.linearizability.explain import replayed
+from kvspec.properties.linearizability.explain import cell_value
 from kvspec.properties.linearizability.generate import Generator, Shape, falsify
 from kvspec.properties.linearizability.result import Result, check
 from kvspec.properties.linearizability.shrink import cut_after
@@ -27,16 +27,18 @@ def violated(history: History, forgotten: frozenset[int] = frozenset()) -> bool:
 def is_explained(result: Result) -> bool:
     """The longest sequence gives its answers by the plain machine, and what is stuck would not."""
     history, machine = result.history, Machine(result.history.instance)
-    start = history.start or machine.initial_states()[0]
-    for number, place in enumerate(result.order):
+    state = history.start or machine.initial_states()[0]
+    for place in result.order:
         operation = history.operations[place]
-        if isinstance(operation.call, Event) and operation.answer is not None:
-            state = replayed(machine, history, start, result.order[:number])
+        if isinstance(operation.call, Event):
             outcome = machine.step(state, operation.call)
-            if operation.answer not in (
-                Told(outcome.kind == "accepted", outcome.code),
-                Told(accepted=False),
-            ):
+            told = Told(outcome.kind == "accepted", outcome.code)
+            if operation.answer not in (told, Told(accepted=False), None):
+                return False
+            state = outcome.state
+        elif isinstance(operation.answer, Seen):
+            values = tuple(cell_value(machine, state, cell) for cell in operation.call.cells)
+            if operation.answer.values != values:
                 return False
     return all(each.told != each.instead for each in result.stuck)
 
