@@ -28,9 +28,11 @@ def some_event(machine: Machine, random: Random) -> Event:
     """An event of an action that has any."""
     while True:
         action = random.choice(list(machine.system.actions.values()))
-        events = list(machine.events_of(action))
-        if events:
-            return random.choice(events)
+        ranges = [machine._range(parameter) for parameter in action.parameters]
+        if all(ranges):
+            names = [parameter.name for parameter in action.parameters]
+            values = [random.choice(values) for values in ranges]
+            return Event(action.name, tuple(zip(names, values, strict=True)))
 
 
 def compare(instance: Instance, seed: int, steps: int) -> set[str]:
