@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from kvspec.models.concrete.state import State
+from kvspec.models.explicit.linearizer import Limits
 from kvspec.properties.interleaving.judging import VIOLATED, Check, Judgement
 from kvspec.properties.interleaving.telling import show_answer, show_call, show_seen
 from kvspec.properties.linearizability.check import Checker
-from kvspec.properties.linearizability.history import History, Operation, Read, Seen
+from kvspec.properties.linearizability.explain import cell_value, replayed, stuck_after
+from kvspec.properties.linearizability.history import History, Read, Seen
 from kvspec.spec.language import Instance
 
+SECONDS = 60.0
+BYTES = 1 << 30
 
-def linearizability() -> Check:
-    """A check that keeps what is compiled for an instance between histories over it."""
+
+def linearizability(seconds: float | None = SECONDS, max_bytes: int = BYTES) -> Check:
+    """A check that keeps what is compiled for an instance between histories over it.
+
+    seconds, max_bytes: limits of the search in one history, past which the verdict is "unknown".
+    """
+    limits = Limits(seconds=seconds, max_bytes=max_bytes)
     kept: list[tuple[Instance, Checker]] = []
 
     def checker_of(instance: Instance) -> Checker:
@@ -23,7 +31,7 @@ def linearizability() -> Check:
 
     def check(history: History) -> Judgement:
         checker = checker_of(history.instance)
-        decision = checker.decide(checker.pack(history))
+        decision = checker.decide(checker.pack(history), limits)
         reason = decision.reason
         if decision.verdict == VIOLATED:
             reason = _why(checker, history, decision.order, decision.part)
@@ -34,31 +42,18 @@ def linearizability() -> Check:
 
 def _why(checker: Checker, history: History, order: tuple[int, ...], part: tuple[int, ...]) -> str:
     """The longest sequence that was found, and what the specification answers to each next call."""
-    machine, state = checker.machine, checker.start_of(history)
-    for place in order:
-        state = _after(checker, state, history.operations[place])
-    taken = "; ".join(show_call(machine, history.operations[place]) for place in order)
-    left = [history.operations[place] for place in part if place not in order]
+    machine, start = checker.machine, checker.start_of(history)
+    state = replayed(machine, history, start, order)
     told = []
-    for operation in left:
-        if any(o.returned is not None and o.returned < operation.invoked for o in left):
-            continue
+    for stuck in stuck_after(machine, history, start, order, part):
+        operation, expected = history.operations[stuck.place], stuck.instead
         if isinstance(operation.call, Read):
-            found = tuple(machine.value(state, c.variable, *c.index) for c in operation.call.cells)
-            expected = show_seen(machine, operation.call, Seen(found))
-        else:
-            outcome = machine.step(state, operation.call)
-            expected = "accepted" if outcome.code is None else f"refused: {outcome.code}"
+            values = tuple(cell_value(machine, state, cell) for cell in operation.call.cells)
+            expected = show_seen(machine, operation.call, Seen(values))
         told.append(
             f"client {operation.client}'s {show_call(machine, operation)} found "
             f"{show_answer(machine, operation)}, expected {expected}"
         )
+    taken = "; ".join(show_call(machine, history.operations[place]) for place in order)
     begun = f"after {taken}" if taken else "at the start"
     return f"no order of atomic steps gives these answers; {begun}, {'; and '.join(told)}"
-
-
-def _after(checker: Checker, state: State, operation: Operation) -> State:
-    """The state after an operation that may come next."""
-    if isinstance(operation.call, Read):
-        return state
-    return checker.machine.step(state, operation.call).state

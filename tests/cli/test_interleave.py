@@ -55,8 +55,39 @@ def test_nothing_is_written_where_nothing_fails(kvspec, tmp_path) -> None:
     path = tmp_path / "none.json"
     ran = kvspec("interleave", "two-appends", "--preemptions", "0", "--save", str(path))
     assert ran.code == 0
-    assert "is not written: no order fails" in ran.out
+    assert "not written, no order fails" in ran.out
     assert not path.exists()
+
+
+def test_a_load_on_real_threads_is_recorded_and_judged(kvspec, tmp_path) -> None:
+    """What four clients were told at a time is written, and `kvspec linearize` judges it alike (C5, D5)."""
+    path = tmp_path / "load.json"
+    ran = kvspec("interleave", "load", "--sample", "2", "--history", str(path), "--json")
+    assert ran.code == 0
+    assert [(each["seed"], each["verdict"]) for each in ran.json["loads"]] == [
+        (0, "holds"),
+        (1, "holds"),
+    ]
+    assert all(each["calls"] >= 120 for each in ran.json["loads"])
+    assert kvspec("linearize", str(path)).code == 0
+
+
+def test_a_load_that_fails_ends_with_1(kvspec, tmp_path) -> None:
+    """A reader that keeps what it saw is found by a load, and its history fails again (D5)."""
+    path = tmp_path / "stale.json"
+    words = ("--fault", "read.stale-after-release", "--sample", "2", "--history", str(path))
+    ran = kvspec("interleave", "load", *words)
+    assert ran.code == 1
+    assert "no order of atomic steps gives these answers" in ran.out
+    assert kvspec("linearize", str(path)).code == 1
+
+
+def test_the_history_of_a_failing_order_is_written(kvspec, tmp_path) -> None:
+    """The history that an exploration finds is one that `kvspec linearize` refuses (C5)."""
+    path = tmp_path / "order.json"
+    words = ("--fault", "fork.child-by-child", "--history", str(path))
+    assert kvspec("interleave", "fork-and-look", *words).code == 1
+    assert kvspec("linearize", str(path)).code == 1
 
 
 def test_all_stored_orders_go_as_told(kvspec, tmp_path) -> None:
@@ -97,6 +128,9 @@ def test_a_file_that_does_not_go_as_told_ends_with_1(kvspec, tmp_path, change, o
         (("replay", "publish.torm"), "did you mean 'publish.torn'?"),
         (("replay", "none.json"), "is no interleaving that can be replayed"),
         (("--save", "x.json"), "one order is saved"),
+        (("--history", "x.json"), "one order is saved"),
+        (("load", "--save", "x.json"), "a load has no order of steps to be saved"),
+        (("load", "two-appends"), "there is no scenario 'load'"),
         (("two-appends", "--save", "no/such/folder/x.json"), "--save cannot be written"),
     ],
 )

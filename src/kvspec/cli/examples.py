@@ -47,6 +47,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec interleave two-appends", "one of them"),
         ("kvspec interleave --fault publish.torn", "a fault is found"),
         ("kvspec interleave busy --sample 500", "four clients, by chance"),
+        ("kvspec interleave load", "four clients on real threads"),
         ("kvspec interleave replay", "the stored orders, again"),
     ),
     "record": (

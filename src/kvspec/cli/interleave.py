@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import attrs
 from cyclopts import Parameter
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from kvspec.models.decode.concurrent_scenarios import Scenario
     from kvspec.properties.interleaving import Failing, Interleavings
     from kvspec.properties.interleaving.judging import Check as Judging
+    from kvspec.properties.linearizability.history import History
 
-REPLAY = "replay"
+REPLAY, LOAD = "replay", "load"
 WHERE = "kvspec interleave"
 Bound = Annotated[int, Parameter(validator=Number(gte=0, lte=8))]
 Many = Annotated[int, Parameter(validator=Number(gt=0, lte=10_000_000))]
@@ -37,6 +38,8 @@ class Wanted:
     seed: int
     layout: str
     most: int
+    save: Path | None
+    history: Path | None
 
 
 def interleave(
@@ -48,6 +51,7 @@ def interleave(
     layout: str = "dynamic",
     most: Many = 200_000,
     save: Path | None = None,
+    history: Path | None = None,
     output: CheckOutput = CheckOutput(),  # noqa: B008  # frozen, and how cyclopts takes a group
 ) -> int:
     """Run the clients of a scenario in every order with few preemptions, and judge each history.
@@ -60,8 +64,11 @@ def interleave(
     it must give the same history, and on a sound one, which must keep to the specification. Without
     a FILE it takes all that are stored.
 
+    `kvspec interleave load` runs four random clients on real threads, ten times or `--sample` times,
+    and judges what was recorded; orders that the machine did not choose are not spoken of.
+
     Args:
-        names: scenarios, or `replay` and then files; without any, all scenarios that can be explored.
+        names: scenarios, or `load`, or `replay` and then files; without any, all that can be explored.
         fault: a fault of the cache that only other threads bring to light; an unknown name lists them.
         preemptions: how often a thread may be stopped that could have gone on.
         sample: run so many orders by random priorities instead; finding nothing is then `unknown`.
@@ -69,10 +76,13 @@ def interleave(
         layout: how rows are stored.
         most: schedules of a scenario after which its exploration is cut, which makes it `unknown`.
         save: write the plainest failing order, made plainer still, to this file.
+        history: write the history that fails to this file, for `kvspec linearize`; of a load that holds,
+            the last one.
         output: how the answer is told.
     """
     check_outputs(output)
     check_writable(save, "--save")
+    check_writable(history, "--history")
     absent = torch_absent()
     if absent is not None:
         do = "pip install 'kvspec[torch]'"
@@ -81,13 +91,17 @@ def interleave(
         from kvspec.cli.interleave_replay import replay_files
 
         return deliver(replay_files(names[1:]), output)
-    wanted = Wanted(fault, preemptions, sample, seed, layout, most)
+    wanted = Wanted(fault, preemptions, sample, seed, layout, most, save, history)
     _check(wanted)
+    if names == (LOAD,):
+        from kvspec.cli.interleave_load import run_loads
+
+        return deliver(run_loads(wanted), output)
     scenarios = _scenarios(names, wanted)
-    if save is not None and len(scenarios) != 1:
+    if (save or history) and len(scenarios) != 1:
         found = f"{len(scenarios)} scenarios"
         raise UsageError("one order is saved", found, "one scenario", WHERE, "name one of them")
-    return deliver(_answer(scenarios, wanted, save), output)
+    return deliver(_answer(scenarios, wanted), output)
 
 
 def _check(wanted: Wanted) -> None:
@@ -118,20 +132,45 @@ def _scenarios(names: tuple[str, ...], wanted: Wanted) -> list[Scenario]:
     return [each for each in SCENARIOS.values() if wanted.sample or not each.is_large]
 
 
-def _answer(scenarios: list[Scenario], wanted: Wanted, save: Path | None) -> Answer:
+def _answer(scenarios: list[Scenario], wanted: Wanted) -> Answer:
     """Every scenario, explored or sampled."""
     from kvspec.properties.interleaving.checking import linearizability
 
     check = linearizability()
     found = [_one(each, wanted, check) for each in scenarios]
-    saved = ""
     failing = next((each.failing for each in found if each.failing is not None), None)
-    if save is not None and failing is not None:
-        failing = _save(failing, wanted, check, save)
-        saved = f"saved to {save}: {failing.preemptions} preemptions, {_steps(failing)} steps"
-    elif save is not None:
-        saved = f"{save} is not written: no order fails"
-    return _told(found, wanted, saved)
+    return _told(found, wanted, _write(failing, wanted, check))
+
+
+def _write(failing: Failing | None, wanted: Wanted, check: Judging) -> str:
+    """Write what was asked for of a failing order, and say so."""
+    if failing is None:
+        files = [str(path) for path in (wanted.save, wanted.history) if path is not None]
+        return f"{' and '.join(files)}: not written, no order fails" if files else ""
+    told = []
+    if wanted.save is not None:
+        failing = _save(failing, wanted, check, wanted.save)
+        told.append(
+            f"saved to {wanted.save}: {failing.preemptions} preemptions, {_steps(failing)} steps"
+        )
+    if wanted.history is not None:
+        from kvspec.properties.interleaving import history_of
+
+        scenario = failing.scenario
+        made = history_of(scenario.instance, failing.recording.asked, scenario.start())
+        told.append(write_history(made, wanted.history, "violated", scenario.doc))
+    return "\n".join(told)
+
+
+def write_history(
+    history: History, path: Path, expected: Literal["holds", "violated", "unknown"], about: str
+) -> str:
+    """Write a history file, and say what to do with it."""
+    from kvspec.counterexamples.files import write_text
+    from kvspec.counterexamples.history_files import dump_history
+
+    write_text(dump_history(history, expected=expected, about=about), path)
+    return f"history in {path}: kvspec linearize {path}"
 
 
 def _one(scenario: Scenario, wanted: Wanted, check: Judging) -> Interleavings:
