@@ -99,6 +99,8 @@ def test_the_specification_holds(kvspec) -> None:
         "check",
         "explore",
         "formulas",
+        "interleave",
+        "linearize",
         "mutants",
         "prove",
         "replay",

@@ -14,14 +14,34 @@ if TYPE_CHECKING:
     from kvspec.counterexamples.systems import KnownSystem
     from kvspec.models.explicit import Progress
 
-KINDS = ("prove", "explore", "mutants", "test", "replay", "formulas", "documents")
-ORDER = ("mutants", "prove", "test", "replay", "documents", "formulas", "explore")
+KINDS = (
+    "prove",
+    "explore",
+    "mutants",
+    "test",
+    "replay",
+    "concurrency",
+    "formulas",
+    "documents",
+)
+ORDER = (
+    "mutants",
+    "prove",
+    "test",
+    "replay",
+    "concurrency",
+    "documents",
+    "formulas",
+    "explore",
+)
 """The order in which stages begin."""
 LAYERED = "LAYERS"
 """The instance with two layers on which the torch cache is tested as well."""
 SAMPLED: dict[str, Any] = {"profile": "ci", "examples": 24, "walks": 100}
 """How: it has many more transitions than can be taken, so that a part of them is."""
 STATIC = "kvspec.cli.backends:static_cache"
+OTHERS = tuple(f"kvspec.cli.backends:{kind}_cache" for kind in ("paged", "window", "offloaded"))
+"""The torch caches of other layouts than the first one, each tested on the smallest instance."""
 _HERE = "kvspec.cli.plan"
 
 
@@ -40,6 +60,14 @@ def plan(subject: KnownSystem, kinds: list[str], jobs: int) -> list[Stage]:
     if "test" in kinds and whole:
         stages.append(Stage(f"test {name}/{LAYERED}", f"{_HERE}:layers_stage", (name, LAYERED)))
         stages.append(Stage(f"test {name}/{quick[0]}", f"{_HERE}:test_stage", (name, quick[0])))
+        stages.extend(
+            Stage(f"test {name}/{quick[0]} {other.rpartition(':')[2]}", f"{_HERE}:layout_stage",
+                  (name, quick[0], other))
+            for other in OTHERS
+        )  # fmt: skip
+    if "concurrency" in kinds and whole:
+        stages.append(Stage("concurrency histories", f"{_HERE}:histories_stage"))
+        stages.append(Stage("concurrency interleavings", f"{_HERE}:interleavings_stage"))
     if "formulas" in kinds and whole:
         stages.append(Stage("formulas", f"{_HERE}:formulas_stage"))
     if "documents" in kinds and whole:
@@ -106,6 +134,13 @@ def layers_stage(system: str, instance: str, tell: Tell) -> Answer:
     return _drive(system, instance, STATIC, Drive(**SAMPLED), tell)
 
 
+def layout_stage(system: str, instance: str, backend: str, tell: Tell) -> Answer:
+    """The same with another layout, every transition of a small instance."""
+    from kvspec.cli.test import Drive
+
+    return _drive(system, instance, backend, Drive(profile="ci"), tell)
+
+
 def _drive(system: str, instance: str, backend: str | None, how: Drive, tell: Tell) -> Answer:
     from kvspec.cli.backends import backend_name, torch_absent
     from kvspec.cli.lookup import instance_named, system_named
@@ -124,6 +159,24 @@ def replay_stage(tell: Tell) -> Answer:
     from kvspec.cli.replay import TARGETS, answer, library, run
 
     return answer(run(library(), TARGETS, tell), detailed=False, must_run=True)
+
+
+def histories_stage(tell: Tell) -> Answer:
+    """Every stored history of concurrent clients has the verdict that it must have."""
+    from kvspec.cli.histories import stored_histories
+
+    tell(0, 1, "")
+    return stored_histories()
+
+
+def interleavings_stage(tell: Tell) -> Answer:
+    """Every stored order of steps, on the torch cache with its fault and on a sound one."""
+    from kvspec.cli.backends import torch_absent
+    from kvspec.cli.interleave_replay import replay_files
+
+    tell(0, 1, "")
+    absent = torch_absent()
+    return unknown_answer("interleave", absent) if absent else replay_files(())
 
 
 def formulas_stage(tell: Tell) -> Answer:

@@ -51,6 +51,14 @@ def _told(result: Result) -> tuple[str, str, str]:
         cache = str(result["backend"]).rpartition(":")[2]
         extent = f"{result['touched']:,} of {result['transitions']:,} transitions taken"
         return "test", f"{cache}, {result['system']}/{result['instance']}", extent
+    if command == "linearize" and "histories" in result:
+        histories = result["histories"]
+        told = sum(each["verdict"] == each["expected"] for each in histories)
+        return "histories", "stored", f"{told} of {len(histories)} verdicts as they must be"
+    if command == "interleave" and "replays" in result:
+        replays = result["replays"]
+        held = sum(each["verdict"] == "holds" for each in replays)
+        return "interleavings", "stored", f"{held} of {len(replays)} replays"
     if command == "formulas" and "identities" in result:
         identities = result["identities"]
         held = sum(each["verdict"] == "holds" for each in identities)
