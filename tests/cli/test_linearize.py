@@ -6,7 +6,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from kvspec.cli.bench_linearize import measure
 from kvspec.counterexamples.history_files import FOLDER, dump_history, parse_history, read_history
+from kvspec.properties.linearizability.generate import Shape
 
 HOLDS = FOLDER / "one-of-two-publishes.json"
 VIOLATED = FOLDER / "publish-seen-then-unseen.json"
@@ -194,6 +196,14 @@ def test_bad_input_ends_with_2(case: str, kvspec, write) -> None:
     assert "history.json" in ran.err
     for part in ("found", "expected", "where", "do"):
         assert f"\n  {part} " in ran.err
+
+
+def test_the_benchmark_judges_what_it_made() -> None:
+    """Of generated histories every other one holds, as made, and rates are told for all."""
+    found = measure(Shape(2, 6), 6)
+    assert found["verdicts"]["holds"] >= 3
+    assert (found["wrong"], found["verdicts"]["unknown"]) == (0, 0)
+    assert found["searched_per_second"] >= found["checked_per_second"] > 0
 
 
 def test_a_missing_file_ends_with_2(kvspec) -> None:

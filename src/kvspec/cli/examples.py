@@ -116,7 +116,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "linearize": (
         ("kvspec linearize run.json", "a recorded history, with its reasons"),
         ("kvspec linearize run.json --picture run.svg", "and a picture of it"),
-        ("kvspec linearize *.json --junit runs.xml", "many, for CI"),
+        ("kvspec linearize a.json b.json --junit runs.xml", "several, for CI"),
     ),
     "formulas": (
         ("kvspec formulas", "formulas, units, symbols"),
