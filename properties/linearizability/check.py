@@ -30,6 +30,8 @@ from kvspec.properties.linearizability.universe import Packed, Universe
 from kvspec.spec.language import Instance
 
 HOLDS, VIOLATED, UNKNOWN = "holds", "violated", "unknown"
+MOST_STARTS = 64
+"""Starts of histories for which what was computed is kept."""
 
 
 @attrs.frozen(eq=False)
@@ -98,6 +100,8 @@ class Checker:
         start = self.start_of(history)
         universe = self._universes.get(start)
         if universe is None:
+            if len(self._universes) >= MOST_STARTS:
+                self._universes.clear()
             universe = self._universes[start] = Universe(self.stepper, start)
         return universe.pack(history, forgotten)
 

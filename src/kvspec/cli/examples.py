@@ -114,7 +114,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec audit run.jsonl --sarif run.sarif", "findings for CI"),
     ),
     "linearize": (
-        ("kvspec linearize run.json", "a recorded history, with its reasons"),
+        ("kvspec linearize run.json", "with the reasons"),
         ("kvspec linearize run.json --picture run.svg", "and a picture of it"),
         ("kvspec linearize a.json b.json --junit runs.xml", "several, for CI"),
     ),

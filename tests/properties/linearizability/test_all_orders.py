@@ -2,10 +2,10 @@
 
 from collections import Counter
 
+import all_orders
 import attrs
-import every_order
 import pytest
-from every_order import INSTANCE, RandomHistories, is_linearizable
+from all_orders import INSTANCE, RandomHistories, is_linearizable
 
 from kvspec.models.explicit.linearizer import Limits
 from kvspec.properties.linearizability import Cell, History, Operation, Read, Seen
@@ -34,7 +34,7 @@ def agree(seed: int, count: int, checkers: list[Checker]) -> Counter[tuple[str, 
     return told
 
 
-def test_verdicts_are_those_of_every_order(checkers: list[Checker]) -> None:
+def test_verdicts_are_those_of_all_orders(checkers: list[Checker]) -> None:
     """Whole or in parts, with or without early ends, a verdict is that of the search of all orders (C5)."""
     told = agree(1, 40, checkers)
     assert told[HOLDS, True] >= 3
@@ -43,8 +43,8 @@ def test_verdicts_are_those_of_every_order(checkers: list[Checker]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 8))
-def test_many_verdicts_are_those_of_every_order(seed: int, checkers: list[Checker]) -> None:
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_many_verdicts_are_those_of_all_orders(seed: int, checkers: list[Checker]) -> None:
     """As above, on thousands of histories: any events, pending ones, refusals with effects."""
     told = agree(seed, 500, checkers)
     assert (
@@ -81,7 +81,7 @@ def test_certain_writes_that_are_not_are_found(monkeypatch: pytest.MonkeyPatch) 
 def test_a_clients_own_order_counts_where_ticks_are_equal() -> None:
     """A client that asks at the tick of its last answer asks after it."""
     length = Cell("length", (0,))
-    (start,) = every_order.Machine(INSTANCE).initial_states()
+    (start,) = all_orders.Machine(INSTANCE).initial_states()
     asked = (
         Operation(0, Read((length,)), Seen((0,)), 1, 2),
         Operation(0, Read((length,)), Seen((1,)), 2, 3),
