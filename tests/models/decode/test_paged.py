@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from kvspec.models.decode import (
-    TOLERANCES,
     CacheShape,
     DecodeError,
     Deferral,
@@ -17,15 +16,10 @@ from kvspec.models.decode import (
     agrees,
     append,
     cached_logits,
-    disagreement,
-    positions_from,
     uncached_logits,
 )
 from kvspec.models.decode.kinds import StoreSizes, open_store
 from kvspec.models.decode.pages import POISON, BlockPool
-
-DAMAGE = 1e9 * TOLERANCES[torch.float64]
-"""A disagreement no rounding explains: a share of 8e-6 of the largest logit."""
 
 
 @pytest.fixture
@@ -226,6 +220,36 @@ def test_blocks_of_a_discarded_append_wait_for_its_writes(layout):
     assert layout.pool.audit() == []
 
 
+def test_an_append_that_is_over_holds_nothing(layout):
+    """A published append that somebody keeps has no blocks any more, neither its own nor its base's."""
+    add(layout, 1, 2)
+    kept = filled(layout, 2, 3)
+    layout.install(kept)
+    layout.release()
+    assert kept.is_closed
+    assert layout.pool.free_count == 8
+
+
+def test_blocks_of_a_write_whose_start_failed_are_not_let_again(layout):
+    """It may land at any time, so its block stays out of use when the append is thrown away."""
+    writes = []
+
+    def lost(write, device):
+        writes.append(write)
+        raise RuntimeError("device lost")
+
+    staging = layout.begin(3, lost)
+    with pytest.raises(RuntimeError, match="device lost"):
+        staging.stage(0, Part.KEY, torch.full(layout.shape.rows(3), 9.0, dtype=torch.float64))
+    staging.discard()
+    assert layout.pool.free_count == 6
+    add(layout, 1, 12)
+    for write in writes:
+        write()
+    assert shown(layout) == [1] * 12
+    assert layout.pool.audit() == []
+
+
 def test_two_appends_on_one_base_have_no_block_in_common(layout):
     """The first has the tail, the second a copy; whichever is published, the other's rows are apart."""
     add(layout, 1, 1)
@@ -349,118 +373,3 @@ def test_on_cuda_a_block_waits_for_reads_in_flight():
     torch.cuda.synchronize()
     assert pool.free_count == 8
     assert seen.eq(1).all()
-
-
-# Faults: what each does, beside the sound layout on the same sequence.
-
-
-def next_logits(decoder, layout, tokens, at):
-    """The logits of the token at ``at``, read through ``layout``."""
-    staging = layout.begin(1)
-    where = positions_from(at, 1, decoder.device)
-    return decoder.forward(tokens[:, at : at + 1], where, staging)[:, 0]
-
-
-def forked_tail(decoder, make, tokens, **faults):
-    """A fork whose child appends into the tail that it shares with its parent."""
-    layout = make(**faults)
-    append(decoder, layout, tokens[:, :4])
-    reader = layout.snapshot()
-    layout.truncate(3)
-    child = layout.fork(3)
-    append(decoder, child, (tokens[:, 3:4] + 1) % decoder.config.vocab)
-    append(decoder, layout, tokens[:, 3:4])
-    append(decoder, child, tokens[:, 4:5])
-    return layout, reader, child
-
-
-def test_without_copy_on_write_a_child_damages_parent_and_reader(decoder, make, tokens):
-    """With ``share_tail`` child and parent write one row; the last of them is what all of them read."""
-    expected = uncached_logits(decoder, tokens)[:, 5]
-    layout, reader, child = forked_tail(decoder, make, tokens, share_tail=True)
-    assert torch.equal(child.read(0)[0][:, :, 3], layout.read(0)[0][:, :, 3])
-    other = (tokens[:, 3:4] + 1) % decoder.config.vocab
-    own = torch.cat((tokens[:, :3], other, tokens[:, 4:6]), dim=1)
-    found = next_logits(decoder, child, own, 5)
-    assert disagreement(found, uncached_logits(decoder, own)[:, 5]) > DAMAGE
-    assert reader.length == 4
-    _, _, sound = forked_tail(decoder, make, tokens)
-    found = next_logits(decoder, sound, own, 5)
-    assert agrees(found, uncached_logits(decoder, own)[:, 5])
-    assert disagreement(found, expected) > DAMAGE
-
-
-def reused(make, **faults):
-    """What a reader of a truncated layout sees once another layout has appended, and the audit."""
-    layout, other = make(**faults), make()
-    add(layout, 1, 4)
-    reader = layout.snapshot()
-    layout.truncate(1)
-    found = layout.pool.audit()
-    add(other, 2, 2)
-    return shown(reader), found
-
-
-def test_early_reuse_shows_a_reader_another_requests_rows(make):
-    """With ``early_reuse`` a truncation lets a block that a snapshot shows; the audit tells at once."""
-    assert reused(make) == ([1, 1, 1, 1], [])
-    rows, found = reused(make, early_reuse=True)
-    assert rows == [1, 1, 2, 2]
-    assert any("is free and has 1 holders" in text for text in found)
-
-
-def late(make, **faults):
-    """What a layout shows when a late write of an append that it discarded has landed; the audit."""
-    layout, hold = make(**faults), Deferral()
-    filled(layout, 9, 2, hold).discard()
-    found = layout.pool.audit()
-    add(layout, 1, 2)
-    hold.fire_all()
-    return shown(layout), found
-
-
-def test_early_reuse_lets_a_late_write_land_on_published_rows(make):
-    """With ``early_reuse`` a discarded append's blocks are let while its writes are in flight."""
-    assert late(make) == ([1, 1], [])
-    rows, found = late(make, early_reuse=True)
-    assert rows == [9, 9]
-    assert found == ["the append of rows [0, 2) was given back with work in flight"]
-
-
-def released(make, **faults):
-    """What two later requests read of themselves after a release, and the audit."""
-    layout = make(**faults)
-    add(layout, 1, 2)
-    layout.release()
-    found = layout.pool.audit()
-    one, two = make(), make()
-    add(one, 2, 2)
-    add(two, 3, 2)
-    return shown(one), shown(two), found
-
-
-def test_a_double_free_gives_one_block_to_two_requests(make):
-    """With ``double_free`` two requests get the same block, and the first reads the second's rows."""
-    assert released(make) == ([2, 2], [3, 3], [])
-    one, two, found = released(make, double_free=True)
-    assert (one, two) == ([3, 3], [3, 3])
-    assert any("2 times in the free list" in text for text in found)
-
-
-def orphaned(make, **faults):
-    """What a child reads when its parent was released and another request came; the audit."""
-    layout = make(**faults)
-    add(layout, 1, 2)
-    child = layout.fork(2)
-    found = layout.pool.audit()
-    layout.release()
-    add(make(), 2, 2)
-    return shown(child), found
-
-
-def test_a_lost_reference_shows_a_child_another_requests_rows(make):
-    """With ``lost_reference`` a parent's release frees the blocks that its child reads."""
-    assert orphaned(make) == ([1, 1], [])
-    rows, found = orphaned(make, lost_reference=True)
-    assert rows == [2, 2]
-    assert "has 1 references and 2 holders" in found[0]
