@@ -370,9 +370,9 @@ def recomputed(decoder):
 
 
 def test_a_long_history_is_right_at_every_step(recomputed):
-    """Six hundred steps on sixteen blocks: nothing is ever wrong, and each block was let many times (D2)."""
+    """Five hundred steps on sixteen blocks: nothing is ever wrong, and each block was let many times (D2)."""
     history = History(recomputed, random.Random(1))
-    assert history.run(600) is None
+    assert history.run(500) is None
     assert set(history.done) == {*STEPS, "refused", "outdated"}
     assert history.pool.taken > 10 * history.blocks
     history.end()
