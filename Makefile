@@ -36,7 +36,7 @@ test-slow: $(STAMP) ## Run the slow tests alone
 # An environment of a release of Transformers has that release and what only it needs, and sees all else,
 # torch above all, in .venv: the same versions, and nothing large is installed twice.
 RELEASES := .venv-transformers-4 .venv-transformers-5
-ADAPTER_TESTS := tests/models/runtimes tests/test_check_your_own_cache.py
+ADAPTER_TESTS := tests/models/runtimes tests/test_check_your_own_cache.py::test_the_step_with_transformers_does_what_it_says
 .venv-transformers-%/.stamp: constraints-transformers-%.txt $(STAMP)
 	rm -rf .venv-transformers-$*
 	$(BIN)/python -m venv --without-pip .venv-transformers-$*
