@@ -205,7 +205,8 @@ def _trace(
     if found is None:
         return _unsteady(explorer, spot)
     calls = tuple(_call(explorer, judged) for judged in found.judged if judged.number >= 0)
-    earlier = (r for c in calls[:-1] for r in c.broken if not r.startswith("claim/"))
+    astray = [c for c, judged in zip(calls[:-1], found.judged, strict=False) if judged.off]
+    earlier = (r for c in astray for r in c.broken if not r.startswith("claim/"))
     return Trace(
         explorer.graph.instance.name,
         found.finding(spot.finding.rule) or spot.finding,

@@ -18,14 +18,15 @@ import attrs
 from kvspec.models.backend import Damage
 from kvspec.properties.conformance.book import Book, Spot
 from kvspec.properties.conformance.graph import NO_CASE, Graph, Kind
-from kvspec.properties.conformance.judge import HARM, IN_STEP, Finding, Judge, Judged, Off
+from kvspec.properties.conformance.judge import HARM, IN_STEP, SILENT, Finding, Judge, Judged, Off
 from kvspec.properties.conformance.rules import REPEATABLE, UNDAMAGED
 from kvspec.properties.conformance.subject import CRASHED, Subject
 
 RUN_LENGTH = 100
 """Calls in one run at most; at its end damage is looked for."""
 ENOUGH = 20
-"""Breaks of a refusal after which it is tried only where it would be nearer than before."""
+"""Breaks of a refusal after which it is tried only where it would be nearer than before, or where no other
+guard fails and it was not accepted so often."""
 
 Edge = tuple[int, int]
 
@@ -202,7 +203,9 @@ class Explorer:
         if code is None or self.graph.targets[place][number] != place:
             return False
         rule = f"{self.graph.events[number].action}/{code}"
-        if self.book.broken[rule] < ENOUGH:
+        silent = self.book.manners.get(rule, Counter())[SILENT]
+        is_telling = self.graph.alone[place][number] and silent < ENOUGH
+        if self.book.broken[rule] < ENOUGH or is_telling:
             return False
         return self.book.spots[rule][0].depth <= self.graph.depth[place]
 
@@ -221,7 +224,8 @@ class Explorer:
             book.follows.setdefault(finding.rule, past[0])
         for rule in judged.blurred:
             book.blurred.setdefault(rule, past[0])
-        self.past += [f.rule for f in judged.findings if f.rule not in self.past]
+        if judged.off:  # a wrong code alone leads nowhere
+            self.past += [f.rule for f in judged.findings if f.rule not in self.past]
 
     def _may_go_on(self, edge: Edge, judged: Judged) -> bool:
         """Whether the run goes on; a step that cannot be gone on from is not taken again."""

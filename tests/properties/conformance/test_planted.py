@@ -1,6 +1,11 @@
 """Each planted fault breaks the rules that speak of it, and no others."""
 
+import attrs
 import pytest
+
+from kvspec.properties.conformance.run import run_conformance
+from kvspec.properties.conformance.suite import SUITE
+from kvspec.spec.core import system
 
 SEEN = ("breaks", "not enforced")
 
@@ -112,3 +117,20 @@ def test_a_break_that_needs_a_refused_call_keeps_it_in_the_trace(tested) -> None
     trace = tested("Remembers").results["cancel_request/phase"].trace
     assert trace.hidden
     assert [call.action for call in trace.calls] == ["allocate", "fork", "cancel_request"]
+
+
+@pytest.mark.slow
+def test_each_guard_that_is_forgotten_is_not_enforced(planted) -> None:
+    """A cache without one check, whichever it is, accepts a wrong call, and the guard's rule says so (C4)."""
+    missed = []
+    for action in system.actions.values():
+        for guard in action.guards:
+            rule, pair = f"{action.name}/{guard.code.name}", (action.name, guard.code.name)
+            cache = type("Forgetful", (planted.Sound,), {"forgets": (pair,)})
+            for part in (attrs.evolve(part, quota=1) for part in SUITE):
+                report = run_conformance(cache, instances=[part], only=[rule])
+                if report.results[rule].verdict == "not enforced":
+                    break
+            else:
+                missed.append(rule)
+    assert not missed, missed
