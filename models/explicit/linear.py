@@ -5,10 +5,11 @@ invoked; it is taken if the specification gives the answer it was told. What was
 client, a number of operations, since a client's operations do not overlap. Lowe's memo keeps these
 numbers and the state, whole, so that no verdict rests on a hash.
 
-Two cuts keep verdicts exact. An operation that may come next, gets its answer and changes nothing, or
-that conflicts with nothing that could still come before it, is taken at once and nothing else is tried:
-in any linearization from here it could be moved to the front. One that would get another answer, and
-conflicts with nothing that could still come before it, ends this branch.
+Two cuts keep verdicts exact. An operation that may come next and gets its answer is taken at once, and
+nothing else is tried, if it never changes anything or conflicts with nothing that could still come
+before it: in any linearization from here it could be moved to the front. That it changes nothing in
+this state is not enough. One that would get another answer, and conflicts with nothing that could still
+come before it, ends this branch.
 
 The search stops where an array is full or its budget is spent, and goes on when it is called again.
 """
@@ -270,6 +271,7 @@ def _look(
     invoked: Any,
     returned: Any,
     reads: Any,
+    quiet: Any,
     horizon: Any,
     prune: int,
     depth: int,
@@ -305,7 +307,7 @@ def _look(
             if prune and _free(op, client, taken, horizon, clients):
                 return 0
             continue
-        elif got == 2 or _free(op, client, taken, horizon, clients):
+        elif (got == 2 and quiet[op] != 0) or _free(op, client, taken, horizon, clients):
             return -1 - client
         place = top + many
         while (
@@ -331,6 +333,7 @@ def search(  # noqa: PLR0915  # one loop over its own variables, which compiled 
     invoked: Any,
     returned: Any,
     reads: Any,
+    quiet: Any,
     horizon: Any,
     live: Any,
     prune: int,
@@ -374,7 +377,7 @@ def search(  # noqa: PLR0915  # one loop over its own variables, which compiled 
                 break
             nodes += 1
             many = _look(
-                address, variant, words, width, first, rows, expected, invoked, returned, reads,
+                address, variant, words, width, first, rows, expected, invoked, returned, reads, quiet,
                 horizon, prune, depth, top, states, choices, taken, control,
             )  # fmt: skip
             low[depth] = high[depth] = tried[depth] = top

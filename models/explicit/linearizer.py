@@ -48,7 +48,8 @@ class Problem:
     each operation. expected: the number of its answer, or ANY_REFUSAL, ANY_ANSWER. invoked, returned:
     ticks; NEVER if no answer came. reads: word, shift, mask and code of each cell read. kinds: the
     class of each operation. conflicts: which of `many` classes conflict, row by row. read, put: the bits
-    of a packed state that each class may read and certainly puts.
+    of a packed state that each class may read and certainly puts. quiet: 1 for each operation that never
+    changes a state.
     """
 
     first: Array
@@ -62,6 +63,7 @@ class Problem:
     many: int
     read: Array
     put: Array
+    quiet: Array
 
 
 @attrs.frozen
@@ -243,6 +245,7 @@ class _Run:
                 p.invoked,
                 p.returned,
                 p.reads,
+                p.quiet,
                 self.horizon,
                 self.live,
                 self.prune,

@@ -181,6 +181,7 @@ class Checker:
             invoked=whole.invoked[chosen],
             returned=whole.returned[chosen],
             kinds=whole.kinds[chosen],
+            quiet=whole.quiet[chosen],
         )
 
     @staticmethod

@@ -108,7 +108,7 @@ class Universe:
         self._rows = _Rows(self.stepper.width)
         self._classes: dict[Class, int] = {}
         self._footprints: list[Footprint] = []
-        self._conflicts = self._read = self._put = np.zeros(0, np.int64)
+        self._conflicts = self._read = self._put = self._quiet = np.zeros(0, np.int64)
         self._masks = np.zeros((2, 0, 0), np.uint8)
 
     def pack(self, history: History, forgotten: frozenset[int] = frozenset()) -> Packed:
@@ -148,6 +148,7 @@ class Universe:
             many=len(self._footprints),
             read=self._read,
             put=self._put,
+            quiet=self._quiet[answers[:, 1]],
         )
         of = np.repeat(np.arange(len(clients)), np.diff(starts))
         return Packed(problem, order, of, self.words)
@@ -260,6 +261,8 @@ class Universe:
         table[before:] = once | other
         table[:, before:] = table[before:].T
         self._conflicts = table.reshape(-1)
+        quiet = np.array([f.writes == 0 for f in new], np.int64)
+        self._quiet = np.concatenate((self._quiet, quiet))
         self._read = np.concatenate((self._read, *(self._state_bits(f.reads) for f in new)))
         self._put = np.concatenate((self._put, *(self._state_bits(f.certain) for f in new)))
 

@@ -127,7 +127,18 @@ class RandomHistories:
         answered = [n for n, o in enumerate(done) if o.answer is not None]
         if answered and random.random() < 0.5:
             history = falsify(history, random.choice(answered), random)
+        if answered and random.random() < 0.4:
+            history = self._forgetful(history, set(random.sample(answered, len(answered) // 2)))
         return history
+
+    @staticmethod
+    def _forgetful(history: History, places: set[int]) -> History:
+        """The history with these answers forgotten, though they came."""
+        operations = [
+            attrs.evolve(operation, answer=None) if place in places else operation
+            for place, operation in enumerate(history.operations)
+        ]
+        return attrs.evolve(history, operations=tuple(operations))
 
     def _call(self, state: State) -> Event | Read:
         if self.random.random() < 0.35:

@@ -7,10 +7,12 @@ import attrs
 import pytest
 from all_orders import INSTANCE, RandomHistories, is_linearizable
 
+from kvspec.models.concrete import Event
 from kvspec.models.explicit.linearizer import Limits
-from kvspec.properties.linearizability import Cell, History, Operation, Read, Seen
+from kvspec.properties.linearizability import Cell, History, Operation, Read, Seen, Told
 from kvspec.properties.linearizability.check import HOLDS, UNKNOWN, VIOLATED, Checker
 from kvspec.properties.linearizability.footprints import Footprint, Footprints
+from kvspec.properties.linearizability.generate import Generator, Shape
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +92,22 @@ def test_a_clients_own_order_counts_where_ticks_are_equal() -> None:
     found = checker.decide(checker.pack(History(INSTANCE, asked, start)), Limits())
     assert found.verdict == VIOLATED
     assert found.order == (0,)
+
+
+def test_what_changes_nothing_yet_is_not_taken_at_once() -> None:
+    """A release that may have been told anything would be refused first, but comes after a finish."""
+    source = Generator(Shape(1, 2), 1)
+    release = Event("release", (("h", 0),))
+    finish = Event("finish", (("h", 0),))
+    generation = Cell("generation", (0,))
+    asked = (
+        Operation(0, release, None, 1, 10),
+        Operation(1, finish, Told(True), 2, 9),
+        Operation(2, Read((generation,)), Seen((1,)), 11, 12),
+    )
+    history = History(source.instance, asked, source.start)
+    checker = Checker(source.instance)
+    assert checker.decide(checker.pack(history)).verdict == HOLDS
+    refused = attrs.evolve(asked[0], answer=Told(False, "NOT_TERMINAL"))
+    history = attrs.evolve(history, operations=(refused, *asked[1:]))
+    assert checker.decide(checker.pack(history)).verdict == VIOLATED
