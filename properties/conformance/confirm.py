@@ -131,8 +131,10 @@ def _nearer(explorer: Explorer, run: tuple[int, ...], spot: Spot) -> tuple[int, 
             continue
         way = shortest(explorer, place, past=bool(spot.past))
         spent += 1
-        if way is not None and _shows(replay(explorer, (*way, number)), rule):
-            return (*way, number)
+        again = replay(explorer, (*way, number)) if way is not None else None
+        shown = again.finding(rule) if again is not None else None
+        if shown is not None and shown.manner == spot.finding.manner:
+            return (*(way or ()), number)
     return run
 
 
