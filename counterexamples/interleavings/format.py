@@ -27,10 +27,16 @@ class EventRecord(Record, frozen=True, kw_only=True, tag_field="kind", tag="even
     parameters: dict[str, Any]
 
 
-class LookRecord(Record, frozen=True, kw_only=True, tag_field="kind", tag="look"):
-    """A read of a handle: phase, version, length, then K rows and V rows of each layer."""
+class LookRecord(
+    Record, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="look"
+):
+    """A read of a handle: phase, version, length, then K rows and V rows of each layer.
+
+    with_rows: the rows themselves are read too, and an error if they are wrong.
+    """
 
     handle: str
+    with_rows: bool = False
 
 
 class StepRecord(Record, frozen=True, kw_only=True):

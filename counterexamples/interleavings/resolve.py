@@ -64,7 +64,9 @@ def resolve(document: Interleaving, where: str = "the interleaving") -> Resolved
         _event(machine, each, f"{where}, setup event {number}")
         for number, each in enumerate(document.setup, 1)
     )
-    scenario = Scenario(document.scenario, document.doc, instance, setup, clients)
+    scenario = Scenario(
+        document.scenario, document.doc, instance, setup, clients, layout=document.layout
+    )
     try:
         scenario.start()
     except SetupError as error:
@@ -144,7 +146,7 @@ def _call(machine: Machine, record: EventRecord | LookRecord, where: str) -> Cal
         handle = value_from_json(kind, record.handle, machine.instance, where)
     except ValueError as error:
         raise _of_value(where, error) from error
-    return Look(int(handle or 0))
+    return Look(int(handle or 0), record.with_rows)
 
 
 def _event(machine: Machine, record: EventRecord, where: str) -> Event:
@@ -169,7 +171,8 @@ def _event_record(machine: Machine, event: Event) -> EventRecord:
 
 def _call_record(machine: Machine, call: Call) -> EventRecord | LookRecord:
     if isinstance(call, Look):
-        return LookRecord(handle=member_name(phase.domain[0], call.handle))
+        handle = member_name(phase.domain[0], call.handle)
+        return LookRecord(handle=handle, with_rows=call.with_rows)
     return _event_record(machine, call)
 
 

@@ -158,4 +158,6 @@ def layout_faults(faults: frozenset[str]) -> LayoutFaults:
         allow_beyond=True,
         allow_gone=True,
         alias_fork="fork.shared-rows" in faults,
+        overwrite="publish.over-shown-rows" in faults,
+        early_reuse="release.early-reuse" in faults,
     )

@@ -10,15 +10,19 @@ wait for an answer.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
+import torch
 from attrs import frozen
 
 from kvspec.models.backend import Reply
 from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import Value
+from kvspec.models.decode.agreement import TOLERANCES
 from kvspec.models.decode.backend import DecodeBackend
 from kvspec.models.decode.backend_appends import Appends
+from kvspec.models.decode.backend_damage import ROW_SLACK
+from kvspec.models.decode.backend_model import PREFIX_ROWS
 from kvspec.models.decode.backend_requests import Requests
 from kvspec.models.decode.backend_tables import Entry, Slot, Tables
 from kvspec.models.decode.concurrent_faults import (
@@ -33,7 +37,9 @@ from kvspec.models.decode.concurrent_faults import (
     known_concurrency_faults,
 )
 from kvspec.models.decode.concurrent_points import WatchedTxns, watch_tables
-from kvspec.models.decode.shapes import Lengths
+from kvspec.models.decode.errors import DecodeError
+from kvspec.models.decode.hooks import Part
+from kvspec.models.decode.shapes import Lengths, Snapshot
 from kvspec.models.interleaving import Scheduler
 from kvspec.spec.language import Instance
 
@@ -41,14 +47,25 @@ Cells = tuple[tuple[str, tuple[int, ...]], ...]
 """Variables of the specification, each at an index."""
 
 
+class WrongRowsError(DecodeError):
+    """A reader found rows in memory that are not those of the tokens that it was shown."""
+
+    code: ClassVar[str] = "WRONG_ROWS"
+
+
 @frozen
 class Look:
-    """A read of a handle: all of `looked_at`, at one moment."""
+    """A read of a handle: all of `looked_at`, at one moment.
+
+    with_rows: the reader goes on to read the rows themselves, layer by layer, from the snapshot that
+    it took; found wrong, they are an error and no answer.
+    """
 
     handle: int
+    with_rows: bool = False
 
     def __str__(self) -> str:
-        return f"look(h={self.handle})"
+        return f"look(h={self.handle}{', with rows' if self.with_rows else ''})"
 
 
 def looked_at(handle: int, layers: int) -> Cells:
@@ -107,8 +124,12 @@ class ConcurrentBackend(DecodeBackend):
             return self._act(event.action, dict(event.values))
         return super().perform(event)
 
-    def look(self, handle: int, client: int = 0) -> tuple[Value, ...]:
-        """What a client sees of a handle now, as `looked_at` lists it; takes no lock."""
+    def look(self, handle: int, client: int = 0, *, with_rows: bool = False) -> tuple[Value, ...]:
+        """What a client sees of a handle now, as `looked_at` lists it; takes no lock.
+
+        Raises:
+            WrongRowsError: it was to read the rows too, and they are not those of the tokens.
+        """
         tables = self._held()
         slot = tables.slots[handle]
         entry = slot.shown
@@ -118,6 +139,8 @@ class ConcurrentBackend(DecodeBackend):
         while SAME_LENGTH in self.planted and len(slot.shown.tokens) != len(entry.tokens):
             entry = slot.shown
             rows = self._rows(tables, slot, entry)
+        if with_rows and entry.rows is not None:
+            self._read_rows(tables, handle, entry, entry.rows)
         keys, values = [pair[0] for pair in rows], [pair[1] for pair in rows]
         return (entry.phase, entry.version, len(entry.tokens), *keys, *values)
 
@@ -135,6 +158,29 @@ class ConcurrentBackend(DecodeBackend):
         if self.planted & {LAYERS_APART, SAME_LENGTH}:
             return found[:1] + [_lengths(slot.shown, layers)[layer] for layer in range(1, layers)]
         return found
+
+    @torch.inference_mode()
+    def _read_rows(self, tables: Tables, handle: int, entry: Entry, rows: Snapshot) -> None:
+        """Read the rows of every layer, and compare them with an uncached run of the tokens.
+
+        The prefix block is left out: a block may be evicted while somebody still reads it.
+        """
+        run = tables.models[entry.abi or 0].run(entry.prompt + entry.tokens)
+        slack = ROW_SLACK * TOLERANCES[tables.shape.dtype]
+        for layer in range(tables.shape.layers):
+            if self.scheduler is not None:
+                self.scheduler.point(f"handle{handle} rows of layer{layer} read")
+            places = PREFIX_ROWS + rows.positions(layer)
+            found = rows.read(layer)
+            for part, shown, whole in zip(Part, found, (run.keys, run.values), strict=True):
+                expected = whole[layer][:, places.to(whole.device)]
+                if not torch.allclose(shown[0], expected, rtol=slack, atol=slack):
+                    raise WrongRowsError(
+                        where=f"a look at handle{handle}, {part.value} rows of layer {layer}",
+                        found="rows that an uncached run of the tokens does not give",
+                        expected=f"those of {len(entry.tokens)} tokens, as at the moment of the look",
+                        fix="do not write rows that a snapshot still shows",
+                    )
 
     def _kept(self, client: int, handle: int, entry: Entry) -> Entry:
         """What the client saw before, as long as the version is the same: the fault `STALE_READ`."""

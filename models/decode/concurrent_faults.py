@@ -16,6 +16,8 @@ CHECK_THEN_ACT: Final = "publish.check-then-act"
 BLOCK_TWICE: Final = "allocate.unlocked"
 LOST_UPDATE: Final = "finish.lost-update"
 ABORT_LATE: Final = "cancel_request.abort-late"
+OVER_SHOWN: Final = "publish.over-shown-rows"
+EARLY_REUSE: Final = "release.early-reuse"
 CHILD_BY_CHILD: Final = "fork.child-by-child"
 LAYERS_APART: Final = "read.layers-apart"
 SAME_LENGTH: Final = "read.checks-length"
@@ -25,6 +27,8 @@ STALE_READ: Final = "read.stale-after-release"
 CONCURRENCY_FAULTS: Final[dict[str, str]] = {
     TORN: FAULTS[TORN],
     CHECK_THEN_ACT: "publish compares its base before it takes the lock, and not again under it",
+    OVER_SHOWN: "a static layout writes an append over rows that a snapshot still shows",
+    EARLY_REUSE: "a paged layout gives blocks back that a snapshot still shows",
     BLOCK_TWICE: "allocate takes a handle and a block without the lock",
     LOST_UPDATE: "finish reads, changes and swaps the handle's entry without the lock",
     ABORT_LATE: "cancel_request gives the lock up before it aborts the request's appends",
@@ -38,6 +42,8 @@ CONCURRENCY_FAULTS: Final[dict[str, str]] = {
 
 UNLOCKED: Final[dict[str, str]] = {
     CHECK_THEN_ACT: "publish",
+    OVER_SHOWN: "a static layout writes an append over rows that a snapshot still shows",
+    EARLY_REUSE: "a paged layout gives blocks back that a snapshot still shows",
     BLOCK_TWICE: "allocate",
     LOST_UPDATE: "finish",
     ABORT_LATE: "cancel_request",

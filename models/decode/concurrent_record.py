@@ -72,7 +72,7 @@ class Recorder:
         record = _Open(client, call, self.clock.tick())
         self._calls.append(record)
         if isinstance(call, Look):
-            answer: Answer = self.backend.look(call.handle, client)
+            answer: Answer = self.backend.look(call.handle, client, with_rows=call.with_rows)
         else:
             answer = self.backend.perform(call)
         record.answer, record.returned = answer, self.clock.tick()

@@ -23,8 +23,10 @@ from kvspec.models.decode.concurrent_faults import (
     BLOCK_TWICE,
     CHECK_THEN_ACT,
     CHILD_BY_CHILD,
+    EARLY_REUSE,
     LAYERS_APART,
     LOST_UPDATE,
+    OVER_SHOWN,
     SAME_LENGTH,
     STALE_READ,
     TORN,
@@ -58,6 +60,7 @@ class Scenario:
         setup: accepted events that come first, one after the other.
         clients: the calls of each client.
         shows: faults that it brings to light.
+        layout: how rows are stored, where nothing else is asked for.
         is_large: it has too many calls for all of its schedules to be run.
     """
 
@@ -67,6 +70,7 @@ class Scenario:
     setup: tuple[Event, ...]
     clients: tuple[tuple[Call, ...], ...]
     shows: tuple[str, ...] = ()
+    layout: str = "dynamic"
     is_large: bool = False
 
     def start(self) -> State:
@@ -99,10 +103,12 @@ def run_scenario(
     strategy: Strategy,
     planted: tuple[str, ...] = (),
     *,
-    layout: str = "dynamic",
+    layout: str | None = None,
     device: str = "cpu",
 ) -> Recording:
     """Run a scenario on a new backend, its clients one at a time as the strategy says.
+
+    layout: how rows are stored; by default as the scenario has it.
 
     Raises:
         NotApplicableError: the strategy follows a schedule that does not apply.
@@ -110,7 +116,9 @@ def run_scenario(
     """
     scheduler = Scheduler(strategy)
     with one_compute_thread():
-        backend = ConcurrentBackend(layout, planted, scheduler=scheduler, device=device)
+        backend = ConcurrentBackend(
+            layout or scenario.layout, planted, scheduler=scheduler, device=device
+        )
         set_up(backend, scenario)
         recorder = Recorder(backend)
         bodies = [client(recorder, n, calls) for n, calls in enumerate(scenario.clients)]
@@ -255,6 +263,42 @@ SCENARIOS: Final[dict[str, Scenario]] = {
                 (Look(1), Look(2)),
             ),
             (CHILD_BY_CHILD,),
+        ),
+        Scenario(
+            "read-and-rewrite",
+            "a reader is at the rows of a snapshot while its row is taken back and another written",
+            CLIENTS,
+            (*_ALLOCATED, *prepared(0, 0, 2), _PUBLISH),
+            (
+                (Look(0, with_rows=True),),
+                (
+                    event("truncate", h=0, n=0),
+                    *prepared(1, 0, 2, key=1),
+                    event("publish", x=1),
+                    event("finish", h=0),
+                    event("release", h=0),
+                ),
+            ),
+            (OVER_SHOWN,),
+            layout="static",
+        ),
+        Scenario(
+            "read-and-reuse",
+            "a reader is at the rows of a request while it is released and another one needs memory",
+            CLIENTS,
+            (
+                *_ALLOCATED,
+                event("fork", p=0, children=(False, True, False), n=0),
+                *prepared(0, 0, 2),
+                _PUBLISH,
+                *prepared(1, 1, 2, key=1),
+            ),
+            (
+                (Look(0, with_rows=True),),
+                (event("finish", h=0), event("release", h=0), event("publish", x=1)),
+            ),
+            (EARLY_REUSE,),
+            layout="paged",
         ),
         Scenario(
             "two-requests",

@@ -88,7 +88,7 @@ def explore_scenario(
     *,
     preemptions: int = 2,
     check: Check,
-    layout: str = "dynamic",
+    layout: str | None = None,
     most: int = MOST_SCHEDULES,
     progress: Progress | None = None,
 ) -> Interleavings:
@@ -101,7 +101,7 @@ def explore_scenario(
         recording = run_scenario(scenario, strategy, planted, layout=layout)
         return recording.run, recording
 
-    tally = _Tally(scenario, planted, layout, Judge(scenario, check))
+    tally = _Tally(scenario, planted, layout or scenario.layout, Judge(scenario, check))
     is_whole = True
     for found in explore(execute, preemptions):
         failing = tally.failing
@@ -125,14 +125,14 @@ def sample_scenario(
     seeds: Iterable[int],
     changes: int | None = 2,
     check: Check,
-    layout: str = "dynamic",
+    layout: str | None = None,
     progress: Progress | None = None,
 ) -> Interleavings:
     """Run one schedule for each seed, up to the first that fails.
 
     changes: at how many steps a random priority falls; None chooses evenly at each step instead.
     """
-    tally = _Tally(scenario, planted, layout, Judge(scenario, check))
+    tally = _Tally(scenario, planted, layout or scenario.layout, Judge(scenario, check))
     for strategy in _chances(scenario, seeds, changes, lambda: tally.longest):
         tally.add(run_scenario(scenario, strategy, planted, layout=layout))
         if progress is not None:

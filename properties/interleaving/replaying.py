@@ -39,7 +39,7 @@ def replay_schedule(
     planted: tuple[str, ...] = (),
     *,
     check: Check,
-    layout: str = "dynamic",
+    layout: str | None = None,
     asked: tuple[Asked, ...] | None = None,
 ) -> Replayed:
     """Run a scenario in a recorded order; where that does not apply, in its order of threads.

@@ -36,7 +36,7 @@ class Wanted:
     preemptions: int
     sample: int | None
     seed: int
-    layout: str
+    layout: str | None
     most: int
     save: Path | None
     history: Path | None
@@ -48,7 +48,7 @@ def interleave(
     preemptions: Bound = 2,
     sample: Sample = None,
     seed: int = 0,
-    layout: str = "dynamic",
+    layout: str | None = None,
     most: Many = 200_000,
     save: Path | None = None,
     history: Path | None = None,
@@ -73,7 +73,7 @@ def interleave(
         preemptions: how often a thread may be stopped that could have gone on.
         sample: run so many orders by random priorities instead; finding nothing is then `unknown`.
         seed: of the sample.
-        layout: how rows are stored.
+        layout: how rows are stored; by default as each scenario has it, which is dynamic for most.
         most: schedules of a scenario after which its exploration is cut, which makes it `unknown`.
         save: write the plainest failing order, made plainer still, to this file.
         history: write the history that fails to this file, for `kvspec linearize`; of a load that holds,

@@ -43,7 +43,10 @@ def run_loads(wanted: Wanted) -> Answer:
             "write its history instead",
         )
     planted = () if wanted.fault is None else (wanted.fault,)
-    backend, check = ConcurrentBackend(wanted.layout, planted, device="cpu"), linearizability()
+    backend, check = (
+        ConcurrentBackend(wanted.layout or "dynamic", planted, device="cpu"),
+        linearizability(),
+    )
     many, found = wanted.sample or LOADS, []
     with counting(f"{WHERE} load") as progress:
         for seed in range(wanted.seed, wanted.seed + many):

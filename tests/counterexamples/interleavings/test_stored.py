@@ -54,7 +54,9 @@ def test_a_file_is_canonical_and_complete(path, check, tmp_path) -> None:
     read = read_interleaving(path)
     assert dump_interleaving(read.document) == text
     found = replay_schedule(read.scenario, read.schedule, read.planted, check=check)
-    failing = Failing(read.scenario, read.planted, "dynamic", found.recording, found.judged.reason)
+    failing = Failing(
+        read.scenario, read.planted, read.document.layout, found.recording, found.judged.reason
+    )
     assert failing.preemptions == read.document.preemptions
     write_interleaving(document_of(failing, read.document.provenance), tmp_path / "again.json")
     assert (tmp_path / "again.json").read_text(encoding="utf-8") == text
