@@ -115,33 +115,29 @@ class Universe:
         """The arrays of a history; forgotten: places of operations that may have been told anything."""
         operations = history.operations
         numbers = self._numbers(operations, forgotten)
-        clients: dict[int, list[int]] = {}
-        for place, operation in enumerate(operations):
-            clients.setdefault(operation.client, []).append(place)
-        places, first, moments = [], [0], []
-        for client in sorted(clients):
-            before = -1
-            for place in clients[client]:
-                operation = operations[place]
-                if operation.invoked < before:
-                    raise _overlap(operation, place)
-                before = NEVER if operation.returned is None else operation.returned
-                moments.append(operation.invoked)
-                moments.append(before)
-            places += clients[client]
-            first.append(len(places))
+        clients = np.array([o.client for o in operations], np.int64)
+        order = np.argsort(clients, kind="stable")
+        clients = clients[order]
+        invoked = np.array([o.invoked for o in operations], np.int64)[order]
+        returned = np.array(
+            [NEVER if o.returned is None else o.returned for o in operations], np.int64
+        )[order]
+        same = clients[1:] == clients[:-1]
+        early = np.flatnonzero(same & (invoked[1:] < returned[:-1]))
+        if early.shape[0]:
+            raise _overlap(operations, int(order[early[0] + 1]))
+        edges = np.flatnonzero(~same) + 1
+        ends = [len(operations)] if operations else []
+        starts = np.concatenate((np.zeros(1, np.int64), edges, np.array(ends, np.int64)))
         self._tables()
-        order = np.array(places, np.int64)
         chosen = np.array(numbers, np.int64)[order]
         answers = self._rows.answers[chosen]
-        when = np.array(moments, np.int64)
-        starts = np.array(first, np.int64)
         problem = Problem(
             first=starts,
             rows=self._rows.rows[chosen].reshape(-1),
             expected=answers[:, 0].copy(),
-            invoked=when[::2].copy(),
-            returned=when[1::2].copy(),
+            invoked=invoked,
+            returned=returned,
             reads=self._rows.reads,
             kinds=answers[:, 1].copy(),
             conflicts=self._conflicts,
@@ -150,26 +146,33 @@ class Universe:
             put=self._put,
             quiet=self._quiet[answers[:, 1]],
         )
-        of = np.repeat(np.arange(len(clients)), np.diff(starts))
-        return Packed(problem, order, of, self.words)
+        return Packed(problem, order, clients, self.words)
 
     def _numbers(self, operations: tuple[Operation, ...], forgotten: frozenset[int]) -> list[int]:
         """The row of each operation."""
-        known, found = self._rows.numbers, []
-        for place, operation in enumerate(operations):
-            number = known.get(_name(operation, place in forgotten))
-            if number is None:
-                break
-            found.append(number)
-        else:
+        found: list[Any] = [] if forgotten else self._known(operations)
+        if not operations or (found and None not in found):
             return found
         self._know(operations)
         known = self._rows.numbers
         found = []
         for place, operation in enumerate(operations):
-            name = _name(operation, place in forgotten)
+            name = _name(operation, forgotten=place in forgotten)
             number = known.get(name)
             found.append(self._add(operation, name) if number is None else number)
+        return found
+
+    def _known(self, operations: tuple[Operation, ...]) -> list[int | None]:
+        """The row of each operation, if it has one; names are those that `_name` gives."""
+        get, found = self._rows.numbers.get, []
+        for operation in operations:
+            call, answer = operation.call, operation.answer
+            if type(answer) is Told and type(call) is Event:
+                found.append(get((call.action, call.values, (answer.accepted, answer.code))))
+            elif type(answer) is Seen:
+                found.append(get(("", call, answer.values)))
+            else:
+                found.append(get(_name(operation, forgotten=False)))
         return found
 
     def _know(self, operations: Iterable[Operation]) -> None:
@@ -285,9 +288,16 @@ class Universe:
         ]
 
 
-def _name(operation: Operation, forgotten: bool) -> tuple[Any, Any, Any]:
+def _name(operation: Operation, *, forgotten: bool) -> tuple[Any, Any, Any]:
     """What was asked and told, to be looked up."""
     call, answer = operation.call, operation.answer
+    if answer is not None and isinstance(call, Read) is not isinstance(answer, Seen):
+        raise HistoryError(
+            f"an operation of client {operation.client}",
+            f"the answer {answer!r} to {call!r}",
+            "values for a read, accepted or refused for an event",
+            "write what the client was told",
+        )
     if isinstance(call, Read):
         told: Any = answer.values if isinstance(answer, Seen) and not forgotten else None
         return ("", call, told)
@@ -296,10 +306,11 @@ def _name(operation: Operation, forgotten: bool) -> tuple[Any, Any, Any]:
     return (call.action, call.values, None)
 
 
-def _overlap(operation: Operation, place: int) -> HistoryError:
+def _overlap(operations: tuple[Operation, ...], place: int) -> HistoryError:
+    asked = operations[place]
     return HistoryError(
         f"operation {place}",
-        f"client {operation.client} asks at {operation.invoked}, before it was answered",
+        f"client {asked.client} asks at {asked.invoked}, before it was answered",
         "one operation of a client at a time, in the order of their invocations",
         "give what asks at the same time a client of its own",
     )
