@@ -37,10 +37,11 @@ class BlockMemory:
         self.shape = shape
         self.blocks = blocks
         self.block_size = block_size
-        # torch gives its streams no types.
         self._stream: Any = None
         if shape.device.type == "cuda":
-            self._stream = torch.cuda.Stream(shape.device)
+            # torch gives its streams no types.
+            make: Any = torch.cuda.Stream
+            self._stream = make(shape.device)
         size = (shape.layers, blocks * block_size, shape.batch, shape.kv_heads, shape.head_dim)
         with self._own_work():
             self.rows = {
