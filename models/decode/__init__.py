@@ -13,7 +13,8 @@ Reading order: ``config``, ``weights``, ``ops``, ``hooks``, ``decoder`` (the mod
 ``backend_reading``, ``backend_observe``, ``backend_damage``, ``backend_faults``, ``backend`` (the cache
 under test); ``ragged``, ``beams``, ``speculation`` (calls of several requests, of beams and of drafts);
 ``policies``, ``engine_requests``, ``engine_tables``, ``engine_follow``, ``engine_calls``, ``engine``,
-``engine_service`` (a small serving engine).
+``engine_service`` (a small serving engine); ``concurrent_faults``, ``concurrent_points``, ``concurrent``,
+``concurrent_record``, ``concurrent_scenarios``, ``concurrent_clients`` (the cache under several clients).
 """
 
 from kvspec.models.decode.agreement import TOLERANCES, agrees, disagreement
@@ -23,6 +24,9 @@ from kvspec.models.decode.backend_reading import NotReadableError, View
 from kvspec.models.decode.beams import Beam, beam_search, fan_out, reorder, select
 from kvspec.models.decode.calls import append, cached_logits, uncached_logits
 from kvspec.models.decode.completion import Completion, Deferral, Submit, run_now
+from kvspec.models.decode.concurrent import ConcurrentBackend, Look
+from kvspec.models.decode.concurrent_faults import CONCURRENCY_FAULTS
+from kvspec.models.decode.concurrent_scenarios import SCENARIOS, Scenario
 from kvspec.models.decode.config import DecoderConfig, default_device
 from kvspec.models.decode.decoder import Decoder, ForwardSteps, Produced, finish, positions_from
 from kvspec.models.decode.dynamic import DynamicLayout
@@ -57,10 +61,12 @@ from kvspec.models.decode.window import WindowLayout, most_rows
 from kvspec.models.decode.workers import WorkerStream
 
 __all__ = [
+    "CONCURRENCY_FAULTS",
     "FAULTS",
     "LAYERS_ON_DEVICE",
     "LAYOUT_KINDS",
     "POLICIES",
+    "SCENARIOS",
     "SOUND",
     "TOLERANCES",
     "AnyLayout",
@@ -71,6 +77,7 @@ __all__ = [
     "Chunk",
     "ChunkedPrefill",
     "Completion",
+    "ConcurrentBackend",
     "CudaStream",
     "DecodeBackend",
     "DecodeError",
@@ -88,6 +95,7 @@ __all__ = [
     "Layout",
     "LayoutFaults",
     "Lease",
+    "Look",
     "NotReadableError",
     "OffloadedLayout",
     "PagedLayout",
@@ -101,6 +109,7 @@ __all__ = [
     "Reading",
     "Request",
     "RowResult",
+    "Scenario",
     "Selection",
     "ServiceRecorder",
     "ServiceView",
