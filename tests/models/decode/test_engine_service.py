@@ -48,6 +48,17 @@ def test_a_run_makes_a_service_trace_that_keeps_every_contract(decoder, kind, po
     assert again == trace
 
 
+def test_times_are_the_rounds_of_the_engine(decoder):
+    """An output is told at the end of its round, as the engine's own clock has it (B6)."""
+    recorder = ServiceRecorder(decoder, REQUESTS)
+    run = Engine(decoder, REQUESTS, IterationLevel(), listen=recorder).run()
+    metrics = recorder.trace(LIMITS).metrics
+    assert [each.ttft for each in metrics] == [ended.ttft for ended in run.ended]
+    assert [each.e2e for each in metrics] == [
+        ended.times[-1] - ended.arrival for ended in run.ended
+    ]
+
+
 def test_policies_differ_in_metrics_and_in_no_record_of_rows(decoder):
     """Outputs and their tokens are the same under each; times, and so the metrics, are not (A11, B6)."""
     traces = [recorded(decoder, policy).trace(LIMITS) for policy in POLICIES]

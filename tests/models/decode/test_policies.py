@@ -187,6 +187,20 @@ def test_a_policy_is_shown_the_service_view_and_nothing_else(decoder, policy):
     assert {"WAITING_PREFILL", "DECODE_FRONTIER_READY"} <= phases
 
 
+def test_a_budget_goes_to_decode_steps_first(decoder):
+    """Chunks of prompts get what the decode steps leave of the budget, and no call exceeds it (A11)."""
+    spy = Spy(ChunkedPrefill(2))
+    Engine(decoder, MIXED, spy, handles=3).run()
+    mixed = 0
+    for views, decision in spy.seen:
+        rows = {selection.handle: selection.rows for selection in decision}
+        decoding = [view.handle for view in views if view.work == "DECODE_FRONTIER_AVAILABLE"]
+        assert sum(rows.values()) <= 2
+        assert sum(handle in rows for handle in decoding) == min(len(decoding), 2)
+        mixed += 0 < len(decoding) < len(rows)
+    assert mixed
+
+
 def test_every_variable_is_observed_or_absent():
     """The engine's observation has a reader for each variable of the system, or says that it lacks it."""
     assert READERS.keys() | ABSENT == scheduling.variables.keys()
