@@ -42,8 +42,6 @@ CONCURRENCY_FAULTS: Final[dict[str, str]] = {
 
 UNLOCKED: Final[dict[str, str]] = {
     CHECK_THEN_ACT: "publish",
-    OVER_SHOWN: "a static layout writes an append over rows that a snapshot still shows",
-    EARLY_REUSE: "a paged layout gives blocks back that a snapshot still shows",
     BLOCK_TWICE: "allocate",
     LOST_UPDATE: "finish",
     ABORT_LATE: "cancel_request",

@@ -11,7 +11,6 @@ contract, counts refusals, and writes the source and the event of every transiti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from math import prod
 
 import attrs
@@ -131,7 +130,7 @@ class Expander:
         if allowed is True:
             self._ordered(guards)
             return
-        with self._case(join("|", ("(unlimited != 0)", allowed))):
+        with self.terms.case(join("|", ("(unlimited != 0)", allowed))):
             self._ordered(guards)
 
     def _level(
@@ -142,7 +141,7 @@ class Expander:
         for place, condition in enumerate(todo):
             if not parameters_of(condition) & unbound:
                 rest = todo[:place] + todo[place + 1 :]
-                with self._case(self.terms.formula(condition)) as possible:
+                with self.terms.case(self.terms.formula(condition)) as possible:
                     if possible:
                         self._level(left, rest, finish, small=small)
                 return
@@ -155,7 +154,7 @@ class Expander:
                 if other is not None and not parameters_of(other) & unbound:
                     others = [found for found in left if found is not slot]
                     conditions = todo[:place] + todo[place + 1 :]
-                    with self._case(self._bind_equal(slot, other)) as possible:
+                    with self.terms.case(self._bind_equal(slot, other)) as possible:
                         if possible:
                             self._level(others, conditions, finish, small=small)
                     return
@@ -209,17 +208,6 @@ class Expander:
             yield
             self.event.pop()
 
-    @contextmanager
-    def _case(self, condition: Formula) -> Iterator[bool]:
-        """Write what follows where the condition holds; False if it never does."""
-        if isinstance(condition, bool):
-            yield condition
-            return
-        with self.out.block(f"if {condition}:"):
-            self.terms.facts.add(condition)
-            yield True
-            self.terms.facts.discard(condition)
-
     def _ordered(self, guards: list[Guard]) -> None:
         """The guards in order; what a failing one does; the step if all hold."""
         action = self._current()
@@ -228,7 +216,7 @@ class Expander:
             return
         guard = guards[0]
         condition = self.terms.formula(guard.condition)
-        with self._case(condition) as possible:
+        with self.terms.case(condition) as possible:
             if possible:
                 self._ordered(guards[1:])
         if condition is not True and (self.full or guard.refusal):
@@ -251,7 +239,7 @@ class Expander:
             for done in assignments:
                 update.assign(done)
             within = update.write()
-            with self._case(within) as possible:
+            with self.terms.case(within) as possible:
                 if possible:
                     self._store(update, refusal)
             if within is False:
@@ -291,11 +279,11 @@ class Expander:
         holds = self.terms.formula(claim.body)
         place = self.tally.breaches[claim.name]
         if holds is not True:
-            with self._case(join("&", (f"(tally[{place}] == 0)", negate(holds)))):
+            with self.terms.case(join("&", (f"(tally[{place}] == 0)", negate(holds)))):
                 self.out.put(f"tally[{place}] = k + 1")
                 self.out.put(f"tally[{place + 1}] = i")
         if self.full and claim.antecedent is not None:
-            with self._case(self.terms.formula(claim.antecedent)) as possible:
+            with self.terms.case(self.terms.formula(claim.antecedent)) as possible:
                 if possible:
                     self.out.put(f"tally[{self.tally.antecedents[claim.name]}] += 1")
 

@@ -12,15 +12,13 @@ apart. Codes are numbered from 1 in the order of `Stepper.codes`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 
 from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import State
 from kvspec.models.explicit.cache import Compiled, load
 from kvspec.models.explicit.expand import slots
-from kvspec.models.explicit.folding import Formula, Val, constant
+from kvspec.models.explicit.folding import Val, constant
 from kvspec.models.explicit.packing import Layout, codes, encode, make_layout
 from kvspec.models.explicit.terms import Terms
 from kvspec.models.explicit.updates import Update
@@ -139,22 +137,11 @@ class _StepWriter:
             return
         guard = guards[0]
         condition = self.terms.formula(guard.condition)
-        with self._case(condition) as possible:
+        with self.terms.case(condition) as possible:
             if possible:
                 self._ordered(guards[1:], action)
         if condition is not True:
             self._step(guard.refusal, self.stepper.code_numbers[guard.code.name])
-
-    @contextmanager
-    def _case(self, condition: Formula) -> Iterator[bool]:
-        """Write what follows where the condition holds; every such block returns."""
-        if isinstance(condition, bool):
-            yield condition
-            return
-        with self.out.block(f"if {condition}:"):
-            self.terms.facts.add(condition)
-            yield True
-            self.terms.facts.discard(condition)
 
     def _step(self, assignments: tuple[Assignment, ...], answer: int) -> None:
         with self.out.scope():
@@ -162,7 +149,7 @@ class _StepWriter:
             for done in assignments:
                 update.assign(done)
             within = update.write()
-            with self._case(within) as possible:
+            with self.terms.case(within) as possible:
                 if possible:
                     for word in range(self.layout.words):
                         self.out.put(f"out[hi + {word}] = t{word}")

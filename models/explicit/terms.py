@@ -9,6 +9,7 @@ without elements gives 0, and nothing can fail at run time, so order of evaluati
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import product
 
 import attrs
@@ -63,6 +64,21 @@ class Terms:
         self.fired: tuple[str, str | None] | None = None
         self.used: dict[str, str] = {}
         self.facts: set[str] = set()
+
+    @contextmanager
+    def case(self, condition: Formula) -> Iterator[bool]:
+        """Write what follows where the condition holds; False if it never does.
+
+        What stands behind the block may be reached with the condition true as well, unless the block
+        returns.
+        """
+        if isinstance(condition, bool):
+            yield condition
+            return
+        with self.out.block(f"if {condition}:"):
+            self.facts.add(condition)
+            yield True
+            self.facts.discard(condition)
 
     def values(self, expr: Expr) -> Val:
         """The expression as an integer."""

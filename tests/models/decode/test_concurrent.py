@@ -204,6 +204,7 @@ def test_unknown_faults_and_too_many_clients_are_refused() -> None:
     with pytest.raises(ValueError, match="found 5 clients, expected 1 to 4"):
         run_load(ConcurrentBackend(device="cpu"), clients=5)
     assert set(UNLOCKED) < set(CONCURRENCY_FAULTS)
+    assert set(UNLOCKED.values()) <= set(LOAD.system.actions)
 
 
 def test_a_concurrent_backend_is_a_decode_backend() -> None:
