@@ -23,7 +23,7 @@ from kvspec.models.runtimes.transformers_api import library
 from kvspec.models.runtimes.transformers_calls import ForwardCall, stop_here
 from kvspec.models.runtimes.transformers_model import (
     PROMPT_ROWS,
-    TOLERANCE,
+    logits_damage,
     prompt_of,
     tiny_llama,
     tokens_of,
@@ -181,9 +181,7 @@ class TransactionalAdapter(Adapter):
             cached = self.library.forward(tiny_llama(layers, abi), [PROBE], self.cache.reader(h))
             right = uncached_logits(layers, abi, (*request.snapshot.ids, PROBE))
             apart = float((cached - right).abs().max())
-            if apart > TOLERANCE:
-                text = f"the next logits of handle{h} are {apart:.3g} from an uncached run's"
-                found.append(Damage("logits", f"handle{h}", apart, text))
+            found += logits_damage(h, apart)
         return found
 
     def describe(self) -> str:

@@ -29,8 +29,8 @@ from kvspec.models.runtimes.transformers_api import Library, library
 from kvspec.models.runtimes.transformers_calls import ForwardCall
 from kvspec.models.runtimes.transformers_model import (
     PROMPT_ROWS,
-    TOLERANCE,
     VOCAB,
+    logits_damage,
     prompt_of,
     tiny_llama,
     tokens_of,
@@ -239,9 +239,7 @@ class CacheAdapter(Adapter):
                 text = f"handle{h} has layers of {self._told(slot)} rows"
                 found.append(Damage("layers", f"handle{h}", float(max(ends) - min(ends)), text))
             apart = self.logits_apart(h)
-            if apart > TOLERANCE:
-                text = f"the next logits of handle{h} are {apart:.3g} from an uncached run's"
-                found.append(Damage("logits", f"handle{h}", apart, text))
+            found += logits_damage(h, apart)
         return found
 
     def describe(self) -> str:

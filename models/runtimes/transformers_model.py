@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from kvspec.models.backend import Damage
 from kvspec.models.runtimes.transformers_calls import stop_between_layers
 
 VOCAB = 32
@@ -55,3 +56,11 @@ def prompt_of(block: int) -> list[int]:
 def tokens_of(number: int, count: int) -> list[int]:
     """The token ids of the append with a number, so that no two appends in a row are for the same ids."""
     return [1 + (7 * number + 3 * place + 11) % (VOCAB - 1) for place in range(count)]
+
+
+def logits_damage(h: int, apart: float) -> list[Damage]:
+    """Damage if the next logits of a handle are so far from an uncached run's; a NaN is too far."""
+    if apart <= TOLERANCE:
+        return []
+    text = f"the next logits of handle{h} are {apart:.3g} from an uncached run's"
+    return [Damage("logits", f"handle{h}", apart, text)]
