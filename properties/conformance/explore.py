@@ -171,7 +171,7 @@ class Explorer:
             self.declined.add(edge)
             self.book.declined[self.graph.events[number].action] += 1
         if edge in self.declined:
-            self._done(place, number)
+            self._drop(place, number)
             return self.graph.targets[place][number] == place
         judged = self.judge.call(place, number, self.off)
         self.run.append(number)
@@ -193,9 +193,15 @@ class Explorer:
         return self._offered[number]
 
     def _done(self, place: int, number: int) -> None:
-        if number in self.todo[place]:
-            self.todo[place].remove(number)
+        if self._drop(place, number):
             self.tried[self.graph.kind(place, number)] += 1
+
+    def _drop(self, place: int, number: int) -> bool:
+        """Take a case off the list without counting it: another of its kind is tried in its place."""
+        if number not in self.todo[place]:
+            return False
+        self.todo[place].remove(number)
+        return True
 
     def _is_enough(self, place: int, number: int) -> bool:
         """A refusal that was broken often is not tried farther away."""

@@ -11,7 +11,7 @@ from kvspec.properties.conformance.explore import Edge, Explorer
 from kvspec.properties.conformance.graph import NO_CASE
 from kvspec.properties.conformance.rules import STARTS
 
-OUT_OF_REACH, NOT_OFFERED, HIDDEN, TIME_UP = "out of reach", "not offered", "hidden", "time was up"
+OUT_OF_REACH, NOT_OFFERED, HIDDEN, UNTRIED = "out of reach", "not offered", "hidden", "not tried"
 
 Pair = tuple[str, str | None]
 """An action with the code of a refusal, or None where it is accepted."""
@@ -52,7 +52,9 @@ class Fates:
             if edge in self.explorer.hard or edge in self.explorer.soft:
                 rule = self.explorer.broke[edge]
                 return Fate(HIDDEN, f"every way to it leads through {rule}, which is broken", rule)
-        return Fate(TIME_UP, f"the time was up before it was tried in {name}")
+        if self.explorer.is_cut:
+            return Fate(UNTRIED, f"the time was up before it was tried in {name}")
+        return Fate(UNTRIED, f"it could be asked for in {name}, and was not")
 
     def left(self) -> set[Pair]:
         """The pairs of which something was left to be tried when the time was up."""

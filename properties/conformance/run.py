@@ -29,6 +29,9 @@ from kvspec.properties.conformance.fate import (
 from kvspec.properties.conformance.fate import (
     OUT_OF_REACH as NEVER,
 )
+from kvspec.properties.conformance.fate import (
+    UNTRIED as OPEN,
+)
 from kvspec.properties.conformance.graph import build_graph
 from kvspec.properties.conformance.judge import SILENT, Judge
 from kvspec.properties.conformance.report import (
@@ -223,7 +226,7 @@ def _unbroken(found: RuleResult, tried: Sequence[_Tried], left: Sequence[Part]) 
 
 def _by_fate(found: RuleResult, fates: Sequence[Fate]) -> RuleResult:
     """The verdict on a rule that was never tried."""
-    for kind, verdict in ((HIDDEN, UNKNOWN), (LACKS, NOT_OFFERED)):
+    for kind, verdict in ((HIDDEN, UNKNOWN), (OPEN, UNKNOWN), (LACKS, NOT_OFFERED)):
         for fate in fates:
             if fate.kind == kind:
                 return attrs.evolve(found, verdict=verdict, reason=fate.reason)

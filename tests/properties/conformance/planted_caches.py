@@ -318,3 +318,21 @@ class LayerByLayer(Adapter):
         """Cut every layer."""
         for row in self.rows:
             row[:] = [min(row[0], n), min(row[1], n)]
+
+
+class TruncatesLate(Sound):
+    """Truncates only where rows are and no append is on record; with two layers it checks nothing."""
+
+    name = "truncates late"
+
+    def can_try(self, action, values):
+        """Rows, and no append."""
+        seen = self.seen()
+        return action != "truncate" or (
+            seen["length"][values["h"]] > 0 and set(seen["state"]) == {"IDLE"}
+        )
+
+    def truncate(self, h, n):
+        """Accept what is too long in silence, in two layers."""
+        if n <= self.seen()["length"][h] or self.machine.instance.sizes["Layer"] == 1:
+            self.step("truncate", {"h": h, "n": n})

@@ -119,6 +119,14 @@ def test_a_break_that_needs_a_refused_call_keeps_it_in_the_trace(tested) -> None
     assert [call.action for call in trace.calls] == ["allocate", "fork", "cancel_request"]
 
 
+def test_a_call_that_was_declined_is_made_elsewhere(tested) -> None:
+    """What can_try() declines uses up no quota: the guard is tried where it can be, and is missing (C4)."""
+    found = tested("TruncatesLate", "LONG").results["truncate/BEYOND_COMMITTED"]
+    assert found.verdict == "not enforced"
+    names = [call.action for call in found.trace.calls]
+    assert names[-2:] == ["forget", "truncate"]
+
+
 @pytest.mark.slow
 def test_each_guard_that_is_forgotten_is_not_enforced(planted) -> None:
     """A cache without one check, whichever it is, accepts a wrong call, and the guard's rule says so (C4)."""
