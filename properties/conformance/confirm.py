@@ -13,6 +13,7 @@ from collections.abc import Callable
 import attrs
 
 from kvspec.models.concrete import show_event
+from kvspec.properties.conformance.asking import told
 from kvspec.properties.conformance.book import Spot
 from kvspec.properties.conformance.explore import Edge, Explorer, damage_text, path_of
 from kvspec.properties.conformance.graph import NO_CASE
@@ -173,7 +174,7 @@ def _aftermath(explorer: Explorer, last: Judged) -> tuple[str, str]:
     try:
         return subject.describe(), damage_text(subject.damage()) if subject.measures else ""
     except Exception as error:  # noqa: BLE001 - a broken cache may be unable to tell
-        return f"it cannot tell: {type(error).__name__}: {error}", ""
+        return f"it cannot tell: {told(error)}", ""
 
 
 def _shows(found: Replayed | None, rule: str) -> bool:

@@ -17,6 +17,7 @@ import attrs
 from kvspec.models.concrete import Event, Outcome, State
 from kvspec.models.concrete.state import indices
 from kvspec.models.concrete.text import show_value
+from kvspec.properties.conformance.asking import told
 from kvspec.properties.conformance.errors import AdapterError
 from kvspec.properties.conformance.graph import Graph
 from kvspec.properties.conformance.observing import Shown
@@ -135,7 +136,7 @@ class Judge:
         except Exception as error:
             raise AdapterError(
                 f"{self.subject.name} cannot begin",
-                found=f"{type(error).__name__}: {error}",
+                found=told(error),
                 expected="that reset(instance) and then observe() return",
                 where=f"reset() or observe() for {self.graph.instance!r}",
                 do="repair it: without a beginning there is no verdict",
@@ -153,8 +154,8 @@ class Judge:
         except AdapterError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever is raised is a crash
-            told = f"in observe(): {type(error).__name__}: {error}"
-            return self._crashed(place, number, Answer(CRASHED, None, told), off)
+            said = f"in observe(): {told(error)}"
+            return self._crashed(place, number, Answer(CRASHED, None, said), off)
         kind = ACCEPTED if code is None else REFUSED
         agrees = answer.kind == kind
         told_code = answer.code in (code, None)

@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 
+from kvspec.properties.conformance.asking import EndedError, ask
 from kvspec.properties.conformance.book import Book
 from kvspec.properties.conformance.confirm import Trace, confirm
 from kvspec.properties.conformance.errors import AdapterError
@@ -323,7 +324,13 @@ def load_factory(target: str | Factory) -> tuple[Factory, str]:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(module)
+        found: Any = ask(importlib.import_module, module)
+    except EndedError as error:
+        raise AdapterError(
+            f"{target!r} cannot be imported",
+            found=str(error), expected="a module that can be imported",
+            where=module, do="import it in Python, and see what it does",
+        ) from error  # fmt: skip
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise  # the module is there and lacks something that it imports

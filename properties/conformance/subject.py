@@ -17,6 +17,7 @@ from kvspec.models.adapter import Adapter, RefusedByCacheError
 from kvspec.models.backend import Backend, Damage
 from kvspec.models.concrete import Event
 from kvspec.models.concrete.state import Value
+from kvspec.properties.conformance.asking import ask, told
 from kvspec.properties.conformance.errors import AdapterError
 from kvspec.properties.conformance.observing import Shape, Shown
 from kvspec.spec.language import Instance, System
@@ -84,11 +85,11 @@ Factory = Callable[[], Any]
 def make_subject(factory: Factory, system: System, where: str) -> Subject:
     """The cache that a factory makes, checked against the actions of the system."""
     try:
-        made = factory()
+        made = ask(factory)
     except Exception as error:
         raise AdapterError(
             f"{where} makes no cache",
-            found=_told(error),
+            found=told(error),
             expected="an Adapter (kvspec.models.adapter) or a Backend (kvspec.models.backend)",
             where=where,
             do="call it in Python and see what it lacks",
@@ -125,19 +126,19 @@ class AdapterSubject:
         """Begin anew, and forget what was observed of another instance."""
         if self._shape is None or self._shape.instance is not instance:
             self._shape = Shape(instance, f"observe() of {self.name}")
-        self.adapter.reset(instance)
+        ask(self.adapter.reset, instance)
 
     def perform(self, event: Event) -> Answer:
         """Call the method of the action; a refusal is told by an exception."""
         try:
-            told = getattr(self.adapter, event.action)(**event.names)
+            returned = ask(getattr(self.adapter, event.action), **event.names)
         except self._refusals as error:
             if isinstance(error, RefusedByCacheError):
                 return Answer(REFUSED, error.code, error.detail)
-            return Answer(REFUSED, None, _told(error))
+            return Answer(REFUSED, None, told(error))
         except Exception as error:  # noqa: BLE001 - whatever else is raised is a crash
-            return Answer(CRASHED, None, _told(error))
-        if told is False:
+            return Answer(CRASHED, None, told(error))
+        if returned is False:
             raise AdapterError(
                 f"{event.action} of {self.name} returned False, which is no answer",
                 found="False", expected="an exception for a refusal; what is returned is not looked at",
@@ -149,7 +150,7 @@ class AdapterSubject:
     def can_try(self, event: Event) -> bool:
         """What the adapter says of it."""
         try:
-            return bool(self.adapter.can_try(event.action, event.names))
+            return bool(ask(self.adapter.can_try, event.action, event.names))
         except Exception as error:
             raise _raised("can_try", error, self._where) from error
 
@@ -160,21 +161,21 @@ class AdapterSubject:
                 "observe() before reset()", found="no instance", expected="reset() first",
                 where=self._where, do="call reset(instance)",
             )  # fmt: skip
-        return self._shape.check(self.adapter.observe())
+        return self._shape.check(ask(self.adapter.observe))
 
     def damage(self) -> list[Damage]:
         """What the adapter measures."""
         try:
-            return list(self.adapter.damage())
+            return list(ask(self.adapter.damage))
         except Exception as error:
             raise _raised("damage", error, self._where) from error
 
     def describe(self) -> str:
         """The adapter's own words, or that it has none after what happened."""
         try:
-            return str(self.adapter.describe())
+            return str(ask(self.adapter.describe))
         except Exception as error:  # noqa: BLE001 - a broken cache may be unable to tell
-            return f"(describe() raised {_told(error)})"
+            return f"(describe() raised {told(error)})"
 
 
 class BackendSubject:
@@ -191,14 +192,14 @@ class BackendSubject:
     def reset(self, instance: Instance) -> None:
         """Begin anew."""
         self._names = tuple(instance.system.variables)
-        self.backend.reset(instance)
+        ask(self.backend.reset, instance)
 
     def perform(self, event: Event) -> Answer:
         """Carry out the event."""
         try:
-            reply = self.backend.perform(event)
+            reply = ask(self.backend.perform, event)
         except Exception as error:  # noqa: BLE001 - whatever is raised is a crash
-            return Answer(CRASHED, None, _told(error))
+            return Answer(CRASHED, None, told(error))
         return Answer(ACCEPTED if reply.accepted else REFUSED, reply.code, reply.detail)
 
     def can_try(self, event: Event) -> bool:
@@ -208,17 +209,23 @@ class BackendSubject:
 
     def observe(self) -> Shown:
         """The tables of the backend's state by name."""
-        tables: tuple[tuple[Value, ...], ...] = self.backend.observe().tables
+        tables: tuple[tuple[Value, ...], ...] = ask(self.backend.observe).tables
         return dict(zip(self._names, tables, strict=True))
 
     def damage(self) -> list[Damage]:
         """What the backend measures."""
-        return self.backend.damage()
+        try:
+            return list(ask(self.backend.damage))
+        except Exception as error:
+            raise _raised("damage", error, self.name) from error
 
     def describe(self) -> str:
         """Its own words, if it has any."""
         words = getattr(self.backend, "describe", None)
-        return str(words()) if callable(words) else ""
+        try:
+            return str(ask(words)) if callable(words) else ""
+        except Exception as error:  # noqa: BLE001 - a broken cache may be unable to tell
+            return f"(describe() raised {told(error)})"
 
 
 def check_actions(adapter: Adapter, system: System, where: str) -> None:
@@ -269,11 +276,6 @@ def _check_parameters(adapter: Adapter, name: str, parameters: list[str]) -> Non
 def _raised(method: str, error: Exception, where: str) -> AdapterError:
     return AdapterError(
         f"{method}() of the adapter raised an exception",
-        found=_told(error), expected="an answer", where=f"{method}() of {where}",
+        found=told(error), expected="an answer", where=f"{method}() of {where}",
         do="repair it: it is part of the adapter, and no verdict on the cache",
     )  # fmt: skip
-
-
-def _told(error: BaseException) -> str:
-    told = " ".join(str(error).split())
-    return f"{type(error).__name__}: {told}" if told else type(error).__name__

@@ -220,3 +220,80 @@ def test_a_factory_keeps_its_name() -> None:
     factory, name = load_factory("kvspec.properties.stateful.reference:SpecBackend")
     assert inspect.isclass(factory)
     assert name.endswith(":SpecBackend")
+
+
+class CancelledTask(BaseException):
+    """What ends a task, as asyncio's own does: no Exception."""
+
+
+ENDS = [SystemExit(0), CancelledTask()]
+
+
+@pytest.mark.parametrize("end", ENDS, ids=str)
+@pytest.mark.parametrize("method", ["evict", "observe"])
+def test_what_tries_to_end_the_program_is_a_crash(end, method) -> None:
+    """sys.exit() or a cancelled task in the cache is a break of its rule, not the end of the suite."""
+
+    class Ends(declared(not_offered={n: "x" for n in system.actions if n != "evict"})):
+        is_asked = False
+
+        def reset(self, instance):
+            self.is_asked = False
+
+        def evict(self, b):
+            self.is_asked = True
+            if method == "evict":
+                raise end
+
+        def observe(self):
+            if self.is_asked:
+                raise end
+            return {}
+
+    found = run_conformance(Ends, instances=["TINY"]).results["evict/BLOCK_EMPTY"]
+    assert found.verdict == "breaks"
+    assert type(end).__name__ in found.trace.finding.did
+
+
+@pytest.mark.parametrize("end", ENDS, ids=str)
+@pytest.mark.parametrize("method", ["reset", "observe", "damage", "can_try", "factory"])
+def test_what_tries_to_end_the_program_elsewhere_is_an_error(end, method) -> None:
+    """In the factory or in the adapter's own methods it is an error of the adapter."""
+
+    def fail(*_, **__):
+        raise end
+
+    def evict(self, b):
+        raise RefusedByCacheError
+
+    body = {"evict": evict, "not_offered": {n: "x" for n in system.actions if n != "evict"}}
+    made = fail if method == "factory" else declared(**{method: fail}, **body)
+    assert type(end).__name__ in raised(made).found
+
+
+def test_words_that_cannot_be_told_are_no_end(planted) -> None:
+    """describe() that ends the program leaves the verdicts as they are, and the page says so."""
+
+    class Mute(planted.AcceptsStale):
+        def describe(self):
+            raise SystemExit(0)
+
+    report = run_conformance(Mute, instances=["TINY"], only=["publish/STALE_SNAPSHOT"])
+    assert "describe() raised SystemExit" in report.pages["publish/STALE_SNAPSHOT"]
+
+
+def test_a_keyboard_interrupt_ends_the_suite() -> None:
+    """Whoever waits can stop it."""
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_conformance(declared(reset=fail), instances=["TINY"])
+
+
+def test_a_module_that_ends_the_program_is_an_error(tmp_path, monkeypatch) -> None:
+    """sys.exit() at import is told as what it is."""
+    (tmp_path / "ends_at_import.py").write_text("import sys\n\nsys.exit(0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "SystemExit" in raised("ends_at_import:make").found
