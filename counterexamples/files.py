@@ -27,25 +27,25 @@ def read_trace(path: str | os.PathLike[str], system: System | None = None) -> Tr
     return parse_trace(read_text(path), where=str(path), system=system)
 
 
-def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a file, or a TraceError that says why it cannot be read."""
+def read_text(path: str | os.PathLike[str], kind: str = "trace") -> str:
+    """The text of a file of some kind, or a TraceError that says why it cannot be read."""
     file, where = Path(path), str(path)
     try:
         status = file.stat()
         if stat.S_ISDIR(status.st_mode):
-            raise TraceError(where, "a folder", "a trace file", "name a file in it")
+            raise TraceError(where, "a folder", f"a {kind} file", "name a file in it")
         if not stat.S_ISREG(status.st_mode):
-            raise TraceError(where, "no regular file", "a trace file", "name a file")
+            raise TraceError(where, "no regular file", f"a {kind} file", "name a file")
         if status.st_size > LARGEST_FILE:
             raise TraceError(
                 where,
                 f"{status.st_size:,} bytes",
                 f"at most {LARGEST_FILE:,}",
-                "shorten the trace, or record it on a smaller instance",
+                f"shorten the {kind}, or record it on a smaller instance",
             )
         return file.read_bytes().decode()
     except FileNotFoundError as error:
-        raise TraceError(where, "no such file", "a trace file", "check the path") from error
+        raise TraceError(where, "no such file", f"a {kind} file", "check the path") from error
     except UnicodeDecodeError as error:
         raise TraceError(
             where, f"byte {error.start}, which is not UTF-8", "text in UTF-8", "check the file"

@@ -89,7 +89,7 @@ class HistoryFile:
 
 def read_history(path: str | os.PathLike[str]) -> HistoryFile:
     """The history in a file, checked against its system; a TraceError for anything else."""
-    return parse_history(read_text(path), str(path))
+    return parse_history(read_text(path, "history"), str(path))
 
 
 def parse_history(text: str, where: str = "the history") -> HistoryFile:

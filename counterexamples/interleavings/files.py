@@ -21,7 +21,7 @@ def read_interleaving(path: str | os.PathLike[str]) -> Resolved:
     Raises:
         TraceError: it cannot be read, or is no well-formed interleaving of the core system.
     """
-    return parse_interleaving(read_text(path), Path(path).name)
+    return parse_interleaving(read_text(path, "interleaving"), Path(path).name)
 
 
 def parse_interleaving(text: str, where: str = "the interleaving") -> Resolved:

@@ -77,6 +77,7 @@ def timeline(result: Result, moments: int = TEXT_MOMENTS) -> str:
         lines.append(f"client {client:<3} {''.join(row).rstrip()}")
     if chart.before or chart.after:
         lines.append(f"({chart.before} moments before and {chart.after} after are left out)")
+    lines.append("(* takes effect here in the longest order; = fail together; ! cannot follow)")
     history = result.history
     shown = sorted(bar.place for bar in chart.bars)
     lines.extend(

@@ -97,7 +97,7 @@ def test_metrics_and_spans_of_the_same_run(kvspec, tmp_path: Path) -> None:
     ("words", "told"),
     [
         (("--fault", "lose-evnt"), "did you mean 'lose-event'"),
-        (("--layout", "paged"), "dynamic, static"),
+        (("--layout", "scattered"), "dynamic, static"),
         (("--requests", "0"), "--requests"),
         (("--metrics-out", "no/such/folder/m.prom"), "--metrics-out"),
     ],

@@ -101,7 +101,7 @@ def from_exception(error: Exception) -> UsageError | None:
     from kvspec.counterexamples.errors import TraceError, UnknownNameError
 
     if isinstance(error, TraceError):
-        told = "a trace or a cache is not as it must be"
+        told = "a trace, a history or a cache is not as it must be"
         return UsageError(told, error.found, error.expected, error.where, error.advice)
     from kvspec.models.documents import DocumentError
 
