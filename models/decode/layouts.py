@@ -13,7 +13,7 @@ shows rows that only those find who order themselves behind its event (`publicat
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar, Generic, Self, TypeVar
 
 import torch
@@ -197,10 +197,12 @@ class Layout(ABC, Generic[S]):
         with self._lock, staging.closing():
             older = self.snapshot()
             self._check_install(older, staging)
-            self._landed.follow()
-            newer = self._land(older, staging)
-            # Landing started work too; nobody may see a row before that work is done.
-            self._mark_landed(settle=settle)
+            try:
+                newer = self._made(lambda: self._land(older, staging), settle=settle)
+            except BaseException:
+                self._back_out(older, staging)
+                raise
+            self._commit(older, newer, staging)
             if not self.faults.tear:
                 self._visible = newer
         yield from self._swap_steps(older, newer)
@@ -219,9 +221,8 @@ class Layout(ABC, Generic[S]):
         with self._lock:
             older = self.snapshot()
             self._check_prefix(older, n, "truncate")
-            self._landed.follow()
-            newer = self._cut(older, n)
-            self._mark_landed(settle=True)
+            newer = self._made(lambda: self._cut(older, n), settle=True)
+            self._commit(older, newer, None)
             if not self.faults.tear:
                 self._visible = newer
         yield from self._swap_steps(older, newer)
@@ -237,7 +238,11 @@ class Layout(ABC, Generic[S]):
         self._check_prefix(parent, n, "fork")
         self._landed.follow()
         child = self._child(parent, n)
-        settle(self.shape.device)
+        try:
+            settle(self.shape.device)
+        except BaseException:
+            child.release()
+            raise
         return child
 
     def release(self) -> None:
@@ -253,7 +258,10 @@ class Layout(ABC, Generic[S]):
 
     @abstractmethod
     def _land(self, older: S, staging: Staging) -> S:
-        """The snapshot with the staged rows behind those of ``older``, which stays as it is."""
+        """The snapshot with the staged rows behind those of ``older``, which stays as it is.
+
+        So does the append: what it holds is its own until ``_commit``, as landing may yet fail.
+        """
 
     @abstractmethod
     def _cut(self, older: S, n: int) -> S:
@@ -263,12 +271,30 @@ class Layout(ABC, Generic[S]):
     def _child(self, parent: S, n: int) -> Self:
         """A layout of its own that shows the rows [0, n) of ``parent``."""
 
-    def _mark_landed(self, *, settle: bool) -> None:
-        """Take down the event of a publication, before what it shows is visible."""
-        landed = record(self.shape.device)
-        if settle:
-            landed.wait()
+    def _commit(self, older: S, newer: S, staging: Staging | None) -> None:
+        """Let go of what ``newer`` replaces, and of what an append held: it cannot fail any more.
+
+        ``staging`` is None where rows were cut.
+        """
+
+    def _back_out(self, older: S, staging: Staging) -> None:
+        """Undo what ``_land`` took for an append that did not land."""
+
+    def _made(self, make: Callable[[], S], *, settle: bool) -> S:
+        """The next snapshot, with the event behind what making it started taken down."""
+        self._landed.follow()
+        newer = make()
+        try:
+            # Nobody may see a row before the work that making it started is done.
+            landed = record(self.shape.device)
+            if settle:
+                landed.wait()
+        except BaseException:
+            # A traceback that is kept must not hold what nobody is going to see.
+            del newer
+            raise
         self._landed = landed
+        return newer
 
     def _swap_steps(self, older: S, newer: S) -> Iterator[S]:
         if not self.faults.tear:

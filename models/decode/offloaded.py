@@ -203,9 +203,14 @@ class OffloadedLayout(Layout[OffloadedSnapshot]):
             parts[cell] = _host_rows(size, held.dtype, self.shape.device)
             copy_rows(parts[cell][:, :, :length], held)
             copy_rows(parts[cell][:, :, length:], staged)
+        return OffloadedSnapshot(parts, self.room)
+
+    def _commit(
+        self, older: OffloadedSnapshot, newer: OffloadedSnapshot, staging: Staging | None
+    ) -> None:
+        del older, newer
         if isinstance(staging, OffloadedStaging):
             staging.let_go()
-        return OffloadedSnapshot(parts, self.room)
 
     def _cut(self, older: OffloadedSnapshot, n: int) -> OffloadedSnapshot:
         parts = {}

@@ -13,6 +13,7 @@ the snapshot. Left out: tables of different layers that differ.
 Sizes: L layers, B batch, H_kv heads, R rows a block, d_h head width.
 """
 
+import weakref
 from collections.abc import Collection, Iterable
 from typing import Self
 
@@ -99,6 +100,9 @@ class PagedStaging(Staging):
             base.table, start, start + count, is_careless=owner.is_careless
         )
         self.in_place: set[Cell] = set()
+        # The lease must not keep the append alive.
+        held = weakref.ref(self)
+        self.lease.is_needed = lambda: (append := held()) is not None and not append.is_closed
         self._pool = owner.pool
         self._is_early = owner.faults.early_reuse
         self._slots = owner.pool.slots(self.lease, start, start + count)
@@ -210,10 +214,9 @@ class PagedLayout(Layout[PagedSnapshot]):
         return PagedStaging(self, base, start, count, submit)
 
     def _land(self, older: PagedSnapshot, staging: Staging) -> PagedSnapshot:
-        own = staging if isinstance(staging, PagedStaging) and staging.owner is self else None
+        own = self._own(staging)
         entries, table, in_place = staging.entries(), older.table, set[Cell]()
-        fits = own is not None and own.fits(table)
-        if own is not None and fits:
+        if own is not None and own.fits(table):
             table, in_place = own.placed(table), own.in_place
         table, extra = self._land_elsewhere(table, staging, entries.keys() - in_place)
         visible = [list(pair) for pair in older.visible]
@@ -224,10 +227,17 @@ class PagedLayout(Layout[PagedSnapshot]):
         newer = PagedSnapshot(self.pool.hold(table, max(map(max, lengths))), lengths)
         if extra is not None:
             extra.give_back()
-        if own is not None:
-            own.end(newer.lease if fits else None)
-        self._give_up(older)
         return newer
+
+    def _commit(self, older: PagedSnapshot, newer: PagedSnapshot, staging: Staging | None) -> None:
+        own = self._own(staging)
+        if own is not None:
+            own.end(newer.lease if own.fits(older.table) else None)
+        self._give_up(older)
+
+    def _own(self, staging: Staging | None) -> PagedStaging | None:
+        """The append, if it was begun here and lies in blocks."""
+        return staging if isinstance(staging, PagedStaging) and staging.owner is self else None
 
     def _land_elsewhere(
         self, table: tuple[int, ...], staging: Staging, cells: Collection[Cell]
@@ -247,9 +257,7 @@ class PagedLayout(Layout[PagedSnapshot]):
         return _spliced(table, lease), lease
 
     def _cut(self, older: PagedSnapshot, n: int) -> PagedSnapshot:
-        newer = self._prefix(older, n)
-        self._give_up(older)
-        return newer
+        return self._prefix(older, n)
 
     def _child(self, parent: PagedSnapshot, n: int) -> Self:
         if self.faults.alias_fork:

@@ -17,7 +17,7 @@ Sizes: N blocks, R rows a block.
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final
 
@@ -80,6 +80,8 @@ class Lease:
         pool: whose blocks they are.
         first: index of its first block in a block table.
         blocks: the blocks, in the order of the table.
+        is_needed: somebody uses the blocks although the hold may have ended, which is wrong then. A
+            snapshot reads as long as it lives; an append says for itself whether it is open.
     """
 
     def __init__(self, pool: "BlockPool", hold: Hold) -> None:
@@ -88,6 +90,8 @@ class Lease:
         self.blocks = hold.holder.blocks
         self._hold = hold
         self._index: Tensor | None = None
+        reads = hold.holder.use is Use.READER
+        self.is_needed: Callable[[], bool] = lambda: reads
         end = weakref.finalize(self, pool.ended.append, hold)
         end.atexit = False
 
@@ -270,11 +274,10 @@ class BlockPool:
                 if hold.state is _State.OPEN:
                     hold.state = _State.ENDED
                     self._draining.append(hold)
-            draining, self._draining = self._draining, []
-            for hold in draining:
-                if hold.is_busy:
-                    self._draining.append(hold)
-                else:
+            # None is lost if a completion raises when it is asked.
+            for hold in list(self._draining):
+                if not hold.is_busy:
+                    self._draining.remove(hold)
                     hold.state = _State.BACK
                     self.drop(hold)
             return len(self._free)
@@ -323,10 +326,8 @@ class BlockPool:
         with self._lock:
             self.reclaim()
             leases = list(self._leases)
-            # A snapshot reads as long as it lives, whatever was given back in its name.
-            holders = [
-                lease.holder for lease in leases if lease.is_open or lease.holder.use is Use.READER
-            ]
+            # Who reads or writes is a holder, whatever was given back in its name.
+            holders = [lease.holder for lease in leases if lease.is_open or lease.is_needed()]
             holders += [hold.holder for hold in self._draining]
             holders += [hold.holder for hold in self.ended if hold.state is _State.OPEN]
             self._careless = [hold for hold in self._careless if hold.is_busy]

@@ -20,7 +20,7 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from kvspec.models.decode.completion import Completion, Submit, borrow, settle
+from kvspec.models.decode.completion import Completion, Submit, borrow, record, settle
 from kvspec.models.decode.errors import BadConfigError, CapacityExceededError
 from kvspec.models.decode.hooks import Part
 from kvspec.models.decode.layouts import Layout, MixableSnapshot
@@ -115,6 +115,11 @@ class StaticSnapshot(MixableSnapshot):
     def lengths(self) -> Lengths:
         """Rows of K and of V for each layer: numbers beside the buffer."""
         return list(self.visible)
+
+    @property
+    def most(self) -> int:
+        """The largest number of rows of a part."""
+        return max(max(pair) for pair in self.visible)
 
     def read(self, layer: int) -> tuple[Tensor, Tensor]:
         """K and V of one layer, as views of the buffer."""
@@ -234,9 +239,20 @@ class StaticLayout(Layout[StaticSnapshot]):
             layer, part = cell
             side = 0 if part is Part.KEY else 1
             visible[layer][side] = max(visible[layer][side], entry.stop)
-        lengths = tuple((keys, values) for keys, values in visible)
-        target.seal(staging, max(max(pair) for pair in lengths))
-        return StaticSnapshot(target, lengths)
+        return StaticSnapshot(target, tuple((keys, values) for keys, values in visible))
+
+    def _commit(
+        self, older: StaticSnapshot, newer: StaticSnapshot, staging: Staging | None
+    ) -> None:
+        del older
+        if staging is not None:
+            newer.buffer.seal(staging, newer.most)
+
+    def _back_out(self, older: StaticSnapshot, staging: Staging) -> None:
+        if not (isinstance(staging, StaticStaging) and staging.room is older.buffer):
+            # On the CPU a copy is over when its call returns, whatever queue is current.
+            on_cpu = self.shape.device.type == "cpu"
+            older.buffer.give_back(staging, () if on_cpu else (record(self.shape.device),))
 
     def _target(self, older: StaticSnapshot, staging: Staging) -> Buffer:
         """The buffer for the staged rows: the current one where its room is free for them."""
@@ -245,7 +261,7 @@ class StaticLayout(Layout[StaticSnapshot]):
             return current
         if current.let(staging, staging.start, carelessly=self.faults.overwrite):
             return current
-        return current.copy(max(max(pair) for pair in older.visible))
+        return current.copy(older.most)
 
     def _cut(self, older: StaticSnapshot, n: int) -> StaticSnapshot:
         return StaticSnapshot(older.buffer, _all_layers(self.shape, n))
