@@ -184,6 +184,7 @@ class Layout(ABC, Generic[S]):
             RowsMissingError: a part is not staged.
             IntervalMismatchError: a part covers another interval than the append.
             RowsIncompleteError: a part is not yet written, and ``wait`` is off.
+            CapacityExceededError: a paged layout must copy the rows, and has no blocks for that.
         """
         return _last(self.install_steps(staging, wait=wait, settle=settle))
 

@@ -4,8 +4,8 @@ Modelled: a snapshot is a table of blocks and the visible lengths; position p li
 the table at row p % R. A fork shares all blocks with its parent and copies none. An append reserves
 its blocks when it is begun, so that publication needs no more room, and writes straight into them:
 behind the visible rows of the last block where nobody else holds that block, into a copy of it where
-others do. Only if the table was cut meanwhile, and grew again to the same length, are the rows copied
-when they are published, which may need more blocks.
+others do. Only if the table was cut meanwhile, and grew again to the same length, or if the start of a
+write failed, are the rows copied when they are published, which may need more blocks.
 
 A snapshot holds its blocks for as long as it lives; a reader need not say that it is done, it drops
 the snapshot. Left out: tables of different layers that differ.
@@ -90,6 +90,8 @@ class PagedStaging(Staging):
     Attributes:
         lease: the blocks that it may write to.
         in_place: parts that land there; one of another interval than the append's has a buffer.
+        spoilt: parts whose write there failed to start; it may land at any time, so these blocks are
+            never published, nor let again.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class PagedStaging(Staging):
             base.table, start, start + count, is_careless=owner.is_careless
         )
         self.in_place: set[Cell] = set()
+        self.spoilt: set[Cell] = set()
         # The lease must not keep the append alive.
         held = weakref.ref(self)
         self.lease.is_needed = lambda: (append := held()) is not None and not append.is_closed
@@ -117,8 +120,11 @@ class PagedStaging(Staging):
     def fits(self, table: tuple[int, ...]) -> bool:
         """Its first block continues a table: the rows before its own are those of the table.
 
-        Not so when the table was cut since begin, and grew again to the same length with other rows.
+        Not so when the table was cut since begin, and grew again to the same length with other rows;
+        nor when a write may yet land in the blocks that nobody knows of.
         """
+        if self.spoilt:
+            return False
         first = self.lease.first
         begins_block = self.start % self._pool.block_size == 0
         before = self._base_lease.blocks[first : first + 1]
@@ -145,7 +151,7 @@ class PagedStaging(Staging):
 
     def _landing(self, cell: Cell, start: int, rows: Tensor) -> Landing:
         stop = start + rows.shape[2]
-        if start < self.start or stop > self.stop:
+        if start < self.start or stop > self.stop or cell in self.spoilt:
             return super()._landing(cell, start, rows)
         self.in_place.add(cell)
         # Until the start of the write succeeds, it may land at any time.
@@ -168,6 +174,11 @@ class PagedStaging(Staging):
         for lease in (self.lease, self._base_lease):
             lease.note_reads()
         return keys, values
+
+    def _start_failed(self, cell: Cell) -> None:
+        if cell in self.in_place:
+            self.in_place.remove(cell)
+            self.spoilt.add(cell)
 
     def _let_go(self) -> None:
         self.end(None)

@@ -142,7 +142,9 @@ class Staging:
 
         Without ``start`` they are for the append's own positions. Rows are copied, once their
         write is run: they stay as they are until it is complete. Another interval than the
-        append's is taken down as it is, and found at the install.
+        append's is taken down as it is, and found at the install. When starting the write fails, the
+        part is not staged and may be staged again; the first write may land all the same, at any time,
+        and no row that is ever visible is where it lands.
 
         Raises:
             StagingClosedError: the append is over.
@@ -155,10 +157,14 @@ class Staging:
                 self._refuse_closed(f"staging the {part.value} rows of layer {layer}")
             self._check_rows(layer, part, rows)
             first = self.start if start is None else start
-            landing = self._landing((layer, part), first, rows)
-            completion = self._submit(lambda: landing.write(rows), self.shape.device)
-            count = rows.shape[2]
-            self._parts[layer, part] = StagedPart(first, count, rows, landing, completion)
+            try:
+                landing = self._landing((layer, part), first, rows)
+                completion = self._submit(lambda: landing.write(rows), self.shape.device)
+                count = rows.shape[2]
+                self._parts[layer, part] = StagedPart(first, count, rows, landing, completion)
+            except BaseException:
+                self._start_failed((layer, part))
+                raise
 
     def view(self, layer: int) -> KVView:
         """The base rows of one layer, then its staged rows, with their positions.
@@ -328,6 +334,9 @@ class Staging:
         """K and V of the base and of this call in one tensor each."""
         keys, values = self.base.read(layer)
         return torch.cat((keys, key.rows), dim=2), torch.cat((values, value.rows), dim=2)
+
+    def _start_failed(self, cell: Cell) -> None:
+        """Remember that a write whose start failed may land at any time; here nobody else uses its buffer."""
 
     def _let_go(self) -> None:
         """Give back what the append held, when its rows are thrown away."""

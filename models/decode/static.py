@@ -148,6 +148,8 @@ class StaticStaging(Staging):
     Attributes:
         room: the buffer it may write into, or None.
         in_place: parts that landed there.
+        spoilt: parts whose write there failed to start; it may land at any time, so nothing in the room
+            is ever shown, and the room is never let again.
     """
 
     def __init__(
@@ -162,10 +164,11 @@ class StaticStaging(Staging):
         careless = owner.faults.overwrite
         self.room = base.buffer if base.buffer.let(self, start, carelessly=careless) else None
         self.in_place: set[Cell] = set()
+        self.spoilt: set[Cell] = set()
 
     def _buffer(self, cell: Cell, start: int, rows: Tensor) -> Tensor:
         fits = (start, rows.shape[2]) == (self.start, self.count)
-        if self.room is None or not fits:
+        if self.room is None or not fits or cell in self.spoilt:
             return super()._buffer(cell, start, rows)
         self.in_place.add(cell)
         return self.room.cell(cell)[:, :, self.start : self.stop]
@@ -179,10 +182,14 @@ class StaticStaging(Staging):
         keys, values = (self.room.cell((layer, part)) for part in Part)
         return keys[:, :, : self.stop], values[:, :, : self.stop]
 
+    def _start_failed(self, cell: Cell) -> None:
+        if cell in self.in_place:
+            self.in_place.remove(cell)
+            self.spoilt.add(cell)
+
     def _let_go(self) -> None:
         entries = self.entries()
-        # A write whose start failed may land at any time: its room is never let again.
-        if self.room is not None and self.in_place <= entries.keys():
+        if self.room is not None and not self.spoilt:
             self.room.give_back(self, [entries[cell].completion for cell in self.in_place])
 
 
@@ -258,7 +265,7 @@ class StaticLayout(Layout[StaticSnapshot]):
         """The buffer for the staged rows: the current one where its room is free for them."""
         current = older.buffer
         if isinstance(staging, StaticStaging) and staging.room is current:
-            return current
+            return current.copy(older.most) if staging.spoilt else current
         if current.let(staging, staging.start, carelessly=self.faults.overwrite):
             return current
         return current.copy(older.most)

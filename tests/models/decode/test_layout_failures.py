@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvspec.models.decode import LAYOUT_KINDS, DecodeError, WorkerStream, allocate
+from kvspec.models.decode import LAYOUT_KINDS, DecodeError, Part, WorkerStream, allocate, run_now
 from kvspec.models.decode.kinds import StoreSizes, open_store
 
 
@@ -128,3 +128,87 @@ def test_an_audit_sees_an_open_append_whose_blocks_were_given_away(shape, consta
     assert any(f"block {block} has two writers" in text for text in layout.pool.audit())
     staging.discard()
     assert layout.pool.audit() == []
+
+
+class LostOnce:
+    """A submit function whose first writes are taken, and then refused; they land when told to."""
+
+    def __init__(self, failing=1):
+        self.failing = failing
+        self.late = []
+
+    def __call__(self, write, device):
+        """Take the first writes and raise; run those that follow."""
+        if len(self.late) < self.failing:
+            self.late.append(write)
+            raise RuntimeError("no answer")
+        return run_now(write, device)
+
+    def land(self):
+        """Let the writes land that were refused."""
+        for write in self.late:
+            write()
+
+
+def retried(constant, layout, value, count, submit, cell=(0, Part.KEY)):
+    """An open append of ``value`` one part of which was first started with 99 in vain."""
+    staging = layout.begin(count, submit)
+    for _ in range(submit.failing):
+        with pytest.raises(RuntimeError, match="no answer"):
+            staging.stage(*cell, constant.rows(99, layout.shape, count))
+    constant.stage(staging, value)
+    return staging
+
+
+@pytest.mark.parametrize("held", [0, 3])
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_write_whose_start_failed_is_never_published(layout, constant, held, failing):
+    """A part that is staged again shows its second rows, whenever the first write lands."""
+    for moment in ("staged", "viewed", "installed"):
+        each = layout.fork(0)
+        if held:
+            each.install(filled(constant, each, 1, held))
+        submit = LostOnce(failing)
+        staging = retried(constant, each, 2, 2, submit)
+        if moment == "staged":
+            submit.land()
+        assert staging.view(0).keys[0, 0, :, 0].tolist() == [1] * held + [2, 2]
+        if moment == "viewed":
+            submit.land()
+        each.install(staging)
+        each.install(filled(constant, each, 3, 1))
+        submit.land()
+        assert constant.shown(each) == constant.whole([1] * held + [2, 2, 3])
+        assert audited(each) == []
+        each.release()
+
+
+def test_a_write_whose_start_failed_reaches_no_later_append(store, layout, constant):
+    """After a retry the append is discarded or dropped, and late writes meet nobody's rows."""
+    layout.install(filled(constant, layout, 1, 1))
+    submits = [LostOnce(), LostOnce()]
+    retried(constant, layout, 2, 2, submits[0]).discard()
+    retried(constant, layout, 2, 2, submits[1])
+    other = store()
+    for value, each in ((3, layout), (4, other), (5, layout), (6, other)):
+        each.install(filled(constant, each, value, 2))
+    for submit in submits:
+        submit.land()
+    assert constant.shown(layout) == constant.whole([1, 3, 3, 5, 5])
+    assert constant.shown(other) == constant.whole([4, 4, 6, 6])
+    assert audited(layout) == []
+
+
+def test_a_retried_append_whose_blocks_do_not_suffice_stays_open(shape, constant):
+    """To land outside its spoilt blocks a paged append needs others; without them it is refused whole."""
+    layout = open_store("paged", shape, StoreSizes(16, blocks=3, block_size=2))()
+    staging = retried(constant, layout, 1, 4, LostOnce())
+    before = layout.pool.references
+    with pytest.raises(DecodeError) as refusal:
+        layout.install(staging)
+    assert refusal.value.code == "CAPACITY_EXCEEDED"
+    assert (layout.pool.references, layout.pool.audit()) == (before, [])
+    assert staging.view(0).keys[0, 0, :, 0].tolist() == [1, 1, 1, 1]
+    staging.discard()
+    layout.install(filled(constant, layout, 2, 2))
+    assert constant.shown(layout) == constant.whole([2, 2])
