@@ -32,7 +32,8 @@ VERSION: Final = 1
 FOLDER: Final = Path(__file__).resolve().parent / "histories"
 """Histories with known verdicts."""
 
-Tick = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+Tick = Annotated[int, msgspec.Meta(ge=0, lt=(1 << 62) - 1)]
+"""Less than what the search takes for the return that never came."""
 Verdict = Literal["holds", "violated", "unknown"]
 
 
@@ -57,7 +58,7 @@ class OperationRecord(Record, frozen=True, kw_only=True):
     read, or null with `returned` null if none came.
     """
 
-    client: Annotated[int, msgspec.Meta(ge=0)]
+    client: Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
     event: EventRecord | None = None
     read: list[CellRecord] | None = None
     answer: Any

@@ -114,14 +114,10 @@ class Universe:
     def pack(self, history: History, forgotten: frozenset[int] = frozenset()) -> Packed:
         """The arrays of a history; forgotten: places of operations that may have been told anything."""
         operations = history.operations
+        clients, invoked, returned = _times(operations)
         numbers = self._numbers(operations, forgotten)
-        clients = np.array([o.client for o in operations], np.int64)
         order = np.argsort(clients, kind="stable")
-        clients = clients[order]
-        invoked = np.array([o.invoked for o in operations], np.int64)[order]
-        returned = np.array(
-            [NEVER if o.returned is None else o.returned for o in operations], np.int64
-        )[order]
+        clients, invoked, returned = clients[order], invoked[order], returned[order]
         same = clients[1:] == clients[:-1]
         early = np.flatnonzero(same & (invoked[1:] < returned[:-1]))
         if early.shape[0]:
@@ -304,6 +300,36 @@ def _name(operation: Operation, *, forgotten: bool) -> tuple[Any, Any, Any]:
     if isinstance(answer, Told) and not forgotten:
         return (call.action, call.values, (answer.accepted, answer.code))
     return (call.action, call.values, None)
+
+
+def _times(operations: tuple[Operation, ...]) -> tuple[Any, Any, Any]:
+    """Clients, calls and returns; NEVER for a return that did not come, and for no other."""
+    try:
+        clients = np.array([o.client for o in operations], np.int64)
+        invoked = np.array([o.invoked for o in operations], np.int64)
+        returned = np.array(
+            [NEVER if o.returned is None else o.returned for o in operations], np.int64
+        )
+    except (OverflowError, TypeError, ValueError) as error:
+        raise HistoryError(
+            "clients and ticks",
+            str(error),
+            f"whole numbers, ticks from 0 to {NEVER - 1}",
+            "number clients from 0, and give times in a coarser clock",
+        ) from error
+    pending = np.array([o.returned is None for o in operations], np.bool_)
+    bad = (invoked < 0) | (invoked >= NEVER) | (returned <= invoked)
+    bad |= pending != (returned >= NEVER)
+    if bad.any():
+        place = int(np.flatnonzero(bad)[0])
+        asked = operations[place]
+        raise HistoryError(
+            f"operation {place}",
+            f"invoked {asked.invoked}, returned {asked.returned}",
+            f"ticks from 0 to {NEVER - 1}, a return later than the call, None if none came",
+            "give both in ticks of one clock",
+        )
+    return clients, invoked, returned
 
 
 def _overlap(operations: tuple[Operation, ...], place: int) -> HistoryError:

@@ -161,6 +161,8 @@ BAD = {
         changed(read=[{"variable": "version", "index": ["handle0"]}]),
         "one of them",
     ),
+    "a return that is the mark for none": (changed(returned=(1 << 62) - 1), "returned"),
+    "a client too large": (changed(client=1 << 63), "client"),
     "a client that does not wait": (changed(client=1), "before it was answered"),
     "operations out of order": (changed(invoked=3), "in the order of their calls"),
     "a start that is refused": (

@@ -7,6 +7,7 @@ import pytest
 
 from kvspec.counterexamples.history_files import FOLDER, read_history
 from kvspec.models.concrete import Event, Machine
+from kvspec.models.explicit.linear import NEVER
 from kvspec.properties.linearizability import Cell, History, Operation, Read, Seen, Told
 from kvspec.properties.linearizability.check import HOLDS, UNKNOWN, VIOLATED, Checker
 from kvspec.properties.linearizability.errors import HistoryError
@@ -194,3 +195,32 @@ def test_an_empty_history_holds() -> None:
     """Nothing was asked, and nothing contradicts the specification."""
     generator = Generator(Shape(1, 1), 1)
     assert check(History(generator.instance, (), generator.start)).verdict == HOLDS
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"returned": NEVER},
+        {"returned": NEVER + 1},
+        {"returned": 1 << 63},
+        {"invoked": NEVER, "returned": None},
+        {"invoked": -1},
+        {"invoked": 1 << 70, "returned": None},
+        {"returned": 6},
+        {"returned": 5},
+        {"client": 1 << 63},
+    ],
+    ids=str,
+)
+def test_ticks_that_the_search_cannot_hold_are_refused(changed: dict[str, int | None]) -> None:
+    """A return that is the search's mark for none would be no answer, and hide a violation."""
+    history = read_history(FOLDER / "lost-update.json").history
+    last = history.operations[-1]
+    assert last.invoked == 6
+    latest = attrs.evolve(last, returned=NEVER - 1)
+    assert violated(attrs.evolve(history, operations=(*history.operations[:-1], latest)))
+    bad = attrs.evolve(
+        history, operations=(*history.operations[:-1], attrs.evolve(last, **changed))
+    )
+    with pytest.raises(HistoryError, match="ticks from 0"):
+        Checker(bad.instance).pack(bad)
