@@ -19,11 +19,13 @@ from kvspec.models.backend import Damage
 from kvspec.properties.conformance.book import Book, Spot
 from kvspec.properties.conformance.graph import NO_CASE, Graph, Kind
 from kvspec.properties.conformance.judge import HARM, IN_STEP, SILENT, Finding, Judge, Judged, Off
-from kvspec.properties.conformance.rules import REPEATABLE, UNDAMAGED
+from kvspec.properties.conformance.rules import REPEATABLE, UNDAMAGED, assigned
 from kvspec.properties.conformance.subject import CRASHED, Subject
 
 RUN_LENGTH = 100
-"""Calls in one run at most; at its end damage is looked for."""
+"""Calls in one run at most; at its end damage is looked for, and after each step that readers can see."""
+READERS = frozenset({"k_rows", "v_rows"})
+"""What readers find: a release may take away the rows that a step before it had damaged."""
 ENOUGH = 20
 """Breaks of a refusal after which it is tried only where it would be nearer than before, or where no other
 guard fails and it was not accepted so often."""
@@ -77,6 +79,10 @@ class Explorer:
         self._offered = [
             event.action not in judge.subject.not_offered for event in self.graph.events
         ]
+        self._telling = {
+            number for number, event in enumerate(self.graph.events)
+            if not READERS.isdisjoint(assigned(judge.system.actions[event.action]))
+        }  # fmt: skip
         self._moves: dict[int, list[tuple[int, int]]] = {}
         self.todo = [self._cases(place, wanted) for place in range(len(self.graph.states))]
         self.begin_run()
@@ -182,6 +188,8 @@ class Explorer:
             self.renew_after(judged)
             return False
         self.place, self.off = self.graph.targets[place][number], judged.off
+        if number in self._telling and self.place != place:
+            self._look_for_damage()
         return True
 
     def can_try(self, number: int) -> bool:
@@ -263,6 +271,7 @@ class Explorer:
         number = self.run[-1] if self.run else -1
         depth = self.graph.depth[self.place]
         self.book.note(Spot(finding, self.place, number, depth, tuple(self.run)))
+        self.past.append(UNDAMAGED)
 
     def _way(self, start: int) -> list[int] | None:
         """The shortest way from a state to the nearest one with something to try; None: there is none."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import attrs
 
 from kvspec.properties.conformance.errors import AdapterError
+from kvspec.properties.conformance.sharing import SHARED
 from kvspec.spec import core
 from kvspec.spec.core import TINY, make_instance
 from kvspec.spec.language import Instance
@@ -71,7 +72,11 @@ ROWS = make_instance(
     blocks=2,
     rows=2,
 )
-SUITE = (Part(TINY), *(Part(instance, QUOTA) for instance in (LONG, KINDS, PAIR, ROWS)))
+SUITE = (
+    Part(TINY),
+    *(Part(instance, QUOTA) for instance in (LONG, KINDS, PAIR, ROWS)),
+    Part(SHARED),
+)
 
 
 def part_named(name: str) -> Part:
