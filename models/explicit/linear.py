@@ -446,7 +446,8 @@ def search(  # noqa: PLR0915  # one loop over its own variables, which compiled 
             counts[count_word[client]] -= count_one[client]
             left += returned[first[client] + taken[client]] != NEVER
             phase = _TRY
-    if status in (FOUND, PAUSED) and depth > control[BEST]:
+    # A dead end may have been as long as what was found: it took what was never answered.
+    if status == FOUND or (status == PAUSED and depth > control[BEST]):
         control[BEST] = depth
         for place in range(depth):
             best[place] = chosen[place]

@@ -61,7 +61,7 @@ def is_linearizable(machine: Machine, history: History) -> bool:
             return True
         for place in left:
             mine = operations[place]
-            if any(_precedes(operations, other, place) for other in left):
+            if any(precedes(operations, other, place) for other in left):
                 continue
             after = took(machine, state, mine)
             if after is not None and explains(after, left - {place}):
@@ -71,7 +71,7 @@ def is_linearizable(machine: Machine, history: History) -> bool:
     return explains(start, frozenset(range(len(operations))))
 
 
-def _precedes(operations: tuple[Operation, ...], one: int, two: int) -> bool:
+def precedes(operations: tuple[Operation, ...], one: int, two: int) -> bool:
     """One was answered before two was asked, or is an earlier one of the same client."""
     first, second = operations[one], operations[two]
     if first.client == second.client:
