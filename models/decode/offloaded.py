@@ -14,6 +14,7 @@ the rows that a call has produced and not yet staged, are theirs.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
 from typing import Self
 
@@ -114,6 +115,10 @@ class OffloadedStaging(Staging):
     ) -> None:
         super().__init__(owner, base, owner.shape, start, count, submit)
         self._offloaded = base
+        self._landings: set[object] = set()
+        # One that is dropped without an end must not hold the room of its store for good.
+        end = weakref.finalize(self, base.room.ended.append, self._landings)
+        end.atexit = False
         self._frees_early = owner.faults.free_before_store
 
     def stage(self, layer: int, part: Part, rows: Tensor, start: int | None = None) -> None:
@@ -126,6 +131,7 @@ class OffloadedStaging(Staging):
             if self._frees_early:
                 entry = evolve(entry, completion=DONE)
             self._parts[layer, part] = entry
+            self._landings.add(entry.landing)
         room, written = self._offloaded.room, entry.completion
         room.hold(self._offloaded, layer, entry.landing, rows, written)
         if self.is_closed:
@@ -133,7 +139,8 @@ class OffloadedStaging(Staging):
 
     def let_go(self) -> None:
         """Drop what is on the device of the append."""
-        landings: set[object] = {entry.landing for entry in self.entries().values()}
+        with self._lock:
+            landings = set(self._landings)
         self._offloaded.room.let_go(landings)
 
     def _landing(self, cell: Cell, start: int, rows: Tensor) -> Landing:
@@ -148,8 +155,11 @@ class OffloadedStaging(Staging):
     def _on_device(self, layer: int, entry: StagedPart) -> Tensor:
         room = self._offloaded.room
         rows = room.staged(self._offloaded, layer, entry.landing)
-        # What another call's layers have displaced was on the host by then.
-        return room.bring(entry.landing.read()) if rows is None else rows
+        if rows is not None:
+            return rows
+        # What another call's layers have displaced is on the host, or its transfer failed.
+        entry.completion.wait()
+        return room.bring(entry.landing.read())
 
     def _let_go(self) -> None:
         self.let_go()

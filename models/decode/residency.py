@@ -2,13 +2,14 @@
 
 Modelled: a room on the device for `LAYERS_ON_DEVICE` layers, the one in use and the one that comes next.
 To read a layer is to wait for its transfer and to start that of the next one, so that the copy runs
-beside the layer's arithmetic. A layer that is not there is fetched again from its rows on the host, which
-are whole and never change once they are visible; so it may be dropped at any time. Rows of an append
-under way are on the device first: a layer with such rows is dropped only when the host has them, and who
-needs the room waits for that. Transfers to the device run on a stream of the room's own (`streams`), on
-the CPU a thread; transfers to the host are the writes of staged rows, on whatever stream the append was
-given. Left out: the rows that a reader still holds in its own hands; a policy that fetches the first
-layer before a call begins.
+beside the layer's arithmetic. A layer that is not there is fetched again from its rows on the host,
+which are whole and never change once they are visible; so it may be dropped at any time. Rows of an
+append under way are on the device first: a layer with such rows is dropped only when the host has them,
+and who needs the room waits for that; an append that is over, or that everybody dropped, holds no room.
+Transfers to the device run on a stream of the room's own (`streams`), on the CPU a thread; transfers to
+the host are the writes of staged rows, on whatever stream the append was given. Left out: the rows that
+a reader still holds in its own hands; who waits for a transfer already goes on waiting, although its
+append is given up meanwhile; a policy that fetches the first layer before a call begins.
 
 Assumptions: the room's lock is never held while somebody waits.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import deque
 from typing import Final, Protocol
 
 import torch
@@ -90,6 +92,8 @@ class DeviceRoom:
         fetched: transfers of a layer to the device so far.
         stored: transfers of a part of a layer to the host so far.
         most: the largest number of layers that were on the device at a time.
+        ended: where the rows of appends that were dropped go on the host, for the room to find at its
+            next use: collection may come at any point, and takes no lock.
     """
 
     def __init__(
@@ -99,6 +103,7 @@ class DeviceRoom:
         self.fetched = 0
         self.stored = 0
         self.most = 0
+        self.ended: deque[set[object]] = deque()
         self._faults = faults
         self._fetches = fetches
         self._residents: list[_Resident] = []
@@ -150,9 +155,7 @@ class DeviceRoom:
     def let_go(self, places: set[object]) -> None:
         """Drop the rows of an append that is over; a transfer under way has what it needs."""
         with self._lock:
-            for resident in self._residents:
-                for place in places & resident.staged.keys():
-                    del resident.staged[place]
+            self._forget(places)
 
     def drop(self, owner: OnHost) -> None:
         """Drop the layers of a snapshot that nobody needs on the device, but for rows of appends."""
@@ -181,6 +184,7 @@ class DeviceRoom:
         """The layer's place on the device, now the youngest; for it the oldest other one makes room."""
         while True:
             with self._lock:
+                self._forget_dropped()
                 for resident in self._residents:
                     if resident.is_of(owner, layer):
                         self._residents.remove(resident)
@@ -196,6 +200,17 @@ class DeviceRoom:
                     self._residents.remove(oldest)
             for written in late:
                 self._see_written(oldest, written)
+
+    def _forget(self, places: set[object]) -> None:
+        for resident in self._residents:
+            for place in places & resident.staged.keys():
+                del resident.staged[place]
+
+    def _forget_dropped(self) -> None:
+        """Drop what nobody can ask for any more: rows of appends, and layers of snapshots, that are gone."""
+        while self.ended:
+            self._forget(self.ended.popleft())
+        self._residents = [each for each in self._residents if each.owner() is not None]
 
     def _see_written(self, resident: _Resident, written: Completion) -> None:
         """Wait until the host has some rows of an append, or never will: they are its own to miss."""
