@@ -23,7 +23,7 @@ from kvspec.properties.conformance.rules import REPEATABLE, UNDAMAGED, assigned
 from kvspec.properties.conformance.subject import CRASHED, Subject
 
 RUN_LENGTH = 100
-"""Calls in one run at most; at its end damage is looked for, and after each step that readers can see."""
+"""Calls in one run at most; at its end damage is looked for, and after each case that readers can see."""
 READERS = frozenset({"k_rows", "v_rows"})
 """What readers find: a release may take away the rows that a step before it had damaged."""
 ENOUGH = 20
@@ -179,6 +179,7 @@ class Explorer:
         if edge in self.declined:
             self._drop(place, number)
             return self.graph.targets[place][number] == place
+        is_new = number in self.todo[place]
         judged = self.judge.call(place, number, self.off)
         self.run.append(number)
         self.book.calls += 1
@@ -188,7 +189,7 @@ class Explorer:
             self.renew_after(judged)
             return False
         self.place, self.off = self.graph.targets[place][number], judged.off
-        if number in self._telling and self.place != place:
+        if is_new and number in self._telling and self.place != place:
             self._look_for_damage()
         return True
 
