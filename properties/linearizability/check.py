@@ -26,6 +26,7 @@ from kvspec.models.explicit.linearizer import Limits, Linearizer, Problem
 from kvspec.models.explicit.stepper import Stepper
 from kvspec.properties.linearizability.errors import HistoryError
 from kvspec.properties.linearizability.history import History
+from kvspec.properties.linearizability.parts import joined, merged
 from kvspec.properties.linearizability.universe import Packed, Universe
 from kvspec.spec.language import Instance
 
@@ -147,7 +148,14 @@ class Checker:
             orders.append(sequence)
         if unknown is not None:
             return unknown
-        whole = self._merged(packed, orders) if order else ()
+        whole: tuple[int, ...] = ()
+        if order:
+            places, asked = packed.places.tolist(), packed.problem.invoked.tolist()
+            whole = merged(
+                orders,
+                dict(zip(places, packed.clients.tolist(), strict=True)),
+                dict(zip(places, asked, strict=True)),
+            )
         return Decision(HOLDS, "", len(parts), whole, (), nodes, kept, size)
 
     def _parts(self, packed: Packed) -> list[tuple[Problem, Any]]:
@@ -159,7 +167,7 @@ class Checker:
         count = components(whole.kinds, whole.conflicts, whole.many, labels)
         if count <= 1:
             return [(whole, packed.places)]
-        of = labels[whole.kinds]
+        of = joined(labels[whole.kinds], packed.clients, whole.invoked, whole.returned)
         found = []
         for label in range(count):
             chosen = np.flatnonzero(of == label)
@@ -183,17 +191,3 @@ class Checker:
             kinds=whole.kinds[chosen],
             quiet=whole.quiet[chosen],
         )
-
-    @staticmethod
-    def _merged(packed: Packed, orders: list[list[int]]) -> tuple[int, ...]:
-        """One linearization of all parts: each operation at the last call of those up to it."""
-        if len(orders) == 1:
-            return tuple(orders[0])
-        invoked = dict(zip(packed.places.tolist(), packed.problem.invoked.tolist(), strict=True))
-        moments = []
-        for part, order in enumerate(orders):
-            moment = -1
-            for number, place in enumerate(order):
-                moment = max(moment, invoked[place])
-                moments.append((moment, part, number, place))
-        return tuple(place for *_, place in sorted(moments))
