@@ -19,13 +19,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import torch
-from attrs import define, field
+from attrs import define, field, frozen
 from torch import Tensor
 
-from kvspec.models.decode.completion import CURRENT_QUEUE, DONE, Completion, Submit, Write, borrow
+from kvspec.models.decode.completion import CURRENT_QUEUE, Completion, Submit, Write, borrow
 from kvspec.models.decode.errors import DecodeError
 from kvspec.models.decode.shapes import SOUND, CacheShape, LayoutFaults
 from kvspec.models.decode.streams import Stream, open_stream
@@ -54,6 +54,60 @@ def transfer(target: Tensor, rows: Tensor) -> None:
     borrow(target).copy_(borrow(rows), non_blocking=True)
 
 
+class FetchFailedError(DecodeError):
+    """A transfer to the device raised; what the host holds is whole, and can be fetched again."""
+
+    code: ClassVar[str] = "FETCH_FAILED"
+
+
+@define(eq=False)
+class _Outcome:
+    """What a transfer raised: its own failure, and none of the stream that runs it."""
+
+    error: Exception | None = None
+
+    def of(self, write: Write) -> None:
+        """Do the transfer, wherever work of the stream is done."""
+        try:
+            write()
+        except Exception as error:  # noqa: BLE001 - told to whoever needs the rows
+            self.error = error
+
+
+@frozen(eq=False)
+class _Fetch:
+    """A transfer to the device that was started."""
+
+    started: Completion
+    outcome: _Outcome
+
+    def arrive(self) -> None:
+        """Let what follows find the rows: on a stream in order behind the transfer, else by waiting.
+
+        Raises:
+            FetchFailedError: the transfer raised.
+        """
+        if self.started.in_order:
+            self.started.follow()
+        else:
+            self.started.wait()
+        if (error := self.outcome.error) is not None:
+            raise FetchFailedError(
+                where="a transfer of rows to the device",
+                found=f"{type(error).__name__}: {error}",
+                expected="rows that arrive",
+                fix="see to the cause and read again: what reads next starts the transfer anew",
+            ) from error
+
+
+@frozen(eq=False)
+class _Fetched:
+    """K and V of a layer on the device, there once ``arrival`` says so."""
+
+    rows: Rows
+    arrival: _Fetch
+
+
 @define(eq=False)
 class _Resident:
     """What is on the device of one layer of one snapshot.
@@ -61,16 +115,14 @@ class _Resident:
     Attributes:
         owner: the snapshot, which is not kept alive by this.
         layer: the layer.
-        fetched: the snapshot's rows, there once ``arrival`` says so; None while nobody asked for them.
-        arrival: of the transfer.
+        fetched: the snapshot's rows; None while nobody asked for them, and after a transfer failed.
         staged: rows of appends on that snapshot, by where they go on the host, with the completion of
             that transfer.
     """
 
     owner: weakref.ref[OnHost]
     layer: int
-    fetched: Rows | None = None
-    arrival: Completion = DONE
+    fetched: _Fetched | None = None
     staged: dict[object, tuple[Tensor, Completion]] = field(factory=dict)
 
     def is_of(self, owner: OnHost, layer: int) -> bool:
@@ -115,14 +167,23 @@ class DeviceRoom:
         return len(self._residents)
 
     def read(self, owner: OnHost, layer: int) -> Rows:
-        """K and V of a layer on the device, once they are there; the next layer's transfer is started."""
-        resident = self._with_rows(owner, layer)
+        """K and V of a layer on the device, once they are there; the next layer's transfer is started.
+
+        Raises:
+            FetchFailedError: the transfer raised; the next reading starts another.
+        """
+        resident, fetched = self._with_rows(owner, layer)
         if layer + 1 < self.shape.layers:
             self._with_rows(owner, layer + 1, in_use=resident)
         if not self._faults.read_before_fetch:
-            _arrive(resident.arrival)
-        with self._lock:
-            keys, values = self._rows_started(owner, resident)
+            try:
+                fetched.arrival.arrive()
+            except Exception:
+                with self._lock:
+                    if resident.fetched is fetched:
+                        resident.fetched = None
+                raise
+        keys, values = fetched.rows
         return borrow(keys), borrow(values)
 
     def hold(
@@ -147,9 +208,13 @@ class DeviceRoom:
         return None
 
     def bring(self, rows: Tensor) -> Tensor:
-        """Rows from the host, on the device, once they are there."""
+        """Rows from the host, on the device, once they are there.
+
+        Raises:
+            FetchFailedError: the transfer raised.
+        """
         target = self._empty(rows)
-        _arrive(self._start(lambda: transfer(target, rows)))
+        self._start(lambda: transfer(target, rows)).arrive()
         return target
 
     def let_go(self, places: set[object]) -> None:
@@ -164,21 +229,19 @@ class DeviceRoom:
                 each for each in self._residents if each.owner() is not owner or each.staged
             ]
 
-    def _with_rows(self, owner: OnHost, layer: int, in_use: _Resident | None = None) -> _Resident:
-        """A layer whose transfer to the device was started."""
+    def _with_rows(
+        self, owner: OnHost, layer: int, in_use: _Resident | None = None
+    ) -> tuple[_Resident, _Fetched]:
+        """A layer whose transfer to the device was started, and that transfer."""
         resident = self._admitted(owner, layer, in_use)
         with self._lock:
-            self._rows_started(owner, resident)
-        return resident
-
-    def _rows_started(self, owner: OnHost, resident: _Resident) -> Rows:
-        if resident.fetched is None:
-            host = owner.on_host(resident.layer)
-            rows = (self._empty(host[0]), self._empty(host[1]))
-            resident.arrival = self._start(lambda: _transfer_both(rows, host))
-            resident.fetched = rows
-            self.fetched += 1
-        return resident.fetched
+            if resident.fetched is None:
+                host = owner.on_host(layer)
+                rows = (self._empty(host[0]), self._empty(host[1]))
+                arrival = self._start(lambda: _transfer_both(rows, host))
+                resident.fetched = _Fetched(rows, arrival)
+                self.fetched += 1
+            return resident, resident.fetched
 
     def _admitted(self, owner: OnHost, layer: int, in_use: _Resident | None = None) -> _Resident:
         """The layer's place on the device, now the youngest; for it the oldest other one makes room."""
@@ -226,13 +289,14 @@ class DeviceRoom:
     def _empty(self, rows: Tensor) -> Tensor:
         return torch.zeros(rows.shape, dtype=rows.dtype, device=self.shape.device)
 
-    def _start(self, write: Write) -> Completion:
+    def _start(self, write: Write) -> _Fetch:
         if self._fetches is None:
             stream = open_stream(self.shape.device, "fetches")
             # The stream does not know the room, so that a room that nobody needs ends its stream.
             weakref.finalize(self, stream.close)
             self._fetches = _apart(stream)
-        return self._fetches(write, self.shape.device)
+        outcome = _Outcome()
+        return _Fetch(self._fetches(lambda: outcome.of(write), self.shape.device), outcome)
 
 
 def _apart(stream: Stream) -> Submit:
@@ -252,11 +316,3 @@ def _apart(stream: Stream) -> Submit:
 def _transfer_both(targets: Rows, rows: Rows) -> None:
     for target, host in zip(targets, rows, strict=True):
         transfer(target, host)
-
-
-def _arrive(arrival: Completion) -> None:
-    """Let what follows find the rows: on a stream in order behind the transfer, else by waiting."""
-    if arrival.in_order:
-        arrival.follow()
-    else:
-        arrival.wait()

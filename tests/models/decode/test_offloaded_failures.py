@@ -13,7 +13,11 @@ from kvspec.models.decode import (
     DeviceRoom,
     OffloadedLayout,
     WorkerStream,
+    residency,
+    run_now,
+    submit_on,
 )
+from kvspec.models.decode.residency import transfer
 from kvspec.models.decode.workers import WorkerMark
 
 LAYERS = 3
@@ -110,3 +114,84 @@ def test_rows_that_the_host_never_got_are_not_shown_to_their_own_call(shape, con
             staging.view(0)
         assert refusal.value.code == "STREAM_FAILED"
         stream.close()
+
+
+class Flaky:
+    """Transfers of which the chosen ones, counted from 0, raise."""
+
+    def __init__(self, *lost):
+        self.lost = lost
+        self.count = 0
+
+    def __call__(self, target, rows):
+        """Copy, or raise."""
+        number, self.count = self.count, self.count + 1
+        if number in self.lost:
+            raise MemoryError("no room")
+        transfer(target, rows)
+
+
+def own_stream():
+    """Transfers on a stream of the room's own."""
+    return None, WorkerStream("unused")
+
+
+def given_stream():
+    """Transfers on a stream that the room is given."""
+    stream = WorkerStream("given")
+    return submit_on(stream), stream
+
+
+def at_once():
+    """Transfers on the thread that asks for them."""
+    return run_now, WorkerStream("unused")
+
+
+@pytest.mark.parametrize("fetches", [own_stream, given_stream, at_once])
+@pytest.mark.parametrize("lost", [0, 2, 4])
+def test_a_transfer_that_fails_is_started_anew(monkeypatch, shape, constant, fetches, lost):
+    """The reader of that layer is refused once and told what to do; then all handles read all layers."""
+    submit, stream = fetches()
+    with stream:
+        room = DeviceRoom(shape, fetches=submit)
+        layout, other = OffloadedLayout(room), OffloadedLayout(room)
+        add(layout, 5, constant)
+        add(other, 6, constant)
+        monkeypatch.setattr(residency, "transfer", Flaky(lost))
+        for layer in range(lost // 2):
+            assert layout.read(layer)[0][0, 0, :, 0].tolist() == [5, 5]
+        with pytest.raises(DecodeError, match=r"MemoryError: no room.* read again") as refusal:
+            layout.read(lost // 2)
+        assert refusal.value.code == "FETCH_FAILED"
+        assert shown(layout) == [[5, 5]] * LAYERS
+        assert shown(other) == [[6, 6]] * LAYERS
+        assert room.most == 2
+
+
+def test_readers_that_share_a_failed_transfer_read_no_zeros(monkeypatch, shape, constant):
+    """Of two readers that wait for it each is refused, or reads the rows of another transfer."""
+    hold = Deferral()
+    room = DeviceRoom(shape, fetches=hold)
+    layout = OffloadedLayout(room)
+    staging = layout.begin(2)
+    constant.stage(staging, 5)
+    layout.install(staging)
+    monkeypatch.setattr(residency, "transfer", Flaky(0))
+    found, stop = [], threading.Event()
+
+    def read():
+        try:
+            found.append(layout.read(0)[0][0, 0, :, 0].tolist())
+        except DecodeError as refusal:
+            found.append(refusal.code)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    while not hold.writes:
+        stop.wait(0.001)
+    while any(reader.is_alive() for reader in readers):
+        hold.fire_all()
+        stop.wait(0.001)
+    assert "FETCH_FAILED" in found
+    assert all(each in ("FETCH_FAILED", [5, 5]) for each in found), found
