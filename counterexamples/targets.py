@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 from kvspec.counterexamples.errors import TraceError
+from kvspec.models.adapter import Adapter
 from kvspec.models.backend import Backend
 
 SOUND = {"core": "kvspec.models.decode.backend:DecodeBackend"}
@@ -22,6 +25,13 @@ def load_backend(name: str, **options: Any) -> Backend:
     """The backend that a factory makes, named as `package.module:factory`; options are passed on."""
     made = _attribute(name)(**options)
     lacking = [n for n in ("reset", "perform", "observe", "damage") if not hasattr(made, n)]
+    if lacking and isinstance(made, Adapter):
+        raise TraceError(
+            f"the backend {name}",
+            f"the Adapter {type(made).__name__}",
+            "a Backend (kvspec.models.backend)",
+            f"use kvspec conform {name}, which takes an Adapter",
+        )
     if lacking:
         raise TraceError(
             f"the backend {name}",
@@ -53,10 +63,16 @@ def _is_at_hand(system: str) -> bool:
 
 
 def _attribute(name: str) -> Callable[..., Any]:
-    """What `package.module:factory` names, or a TraceError that says what is missing."""
+    """What `package.module:factory` names, or a TraceError that says what is missing.
+
+    The current folder is looked into as well, as `python -m` does.
+    """
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
         raise TraceError("the backend", repr(name), "module:factory", "name a function or class")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

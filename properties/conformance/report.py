@@ -8,7 +8,7 @@ import attrs
 
 from kvspec.properties.conformance.confirm import Trace
 from kvspec.properties.conformance.judge import SILENT
-from kvspec.properties.conformance.rules import CLAIM, Rule
+from kvspec.properties.conformance.rules import CLAIM, UNDAMAGED, Rule
 
 KEPT, BREAKS, NOT_ENFORCED, NOT_OFFERED, UNKNOWN, OUT_OF_REACH = (
     "kept",
@@ -221,6 +221,12 @@ class Report:
         if self.filled:
             listed = ", ".join(self.filled)
             lines.append(f"not observed, and taken from the specification for claims: {listed}")
+        measured = self.results.get(UNDAMAGED)
+        if measured is not None and measured.verdict == NOT_OFFERED:
+            lines.append(
+                "contents of rows were not compared: write damage() to find rows that are not those that "
+                "were appended"
+            )
         lines += [f"STALE: {told}" for told in self.stale.values()]
         return lines
 
@@ -231,11 +237,26 @@ def _group(name: str, results: list[RuleResult], why: str | None, *, every: bool
     if why is not None:
         return [f"{name}: not offered: {why} ({len(results)} rules)"]
     lines = [f"{name}: {told}"]
+    alike: dict[str, list[RuleResult]] = {}
     for found in results:
         is_plain = found.verdict == KEPT and not found.untold and found.known is None
         if every or not is_plain:
-            lines.append(_line(found))
+            is_alike = not every and found.verdict in (NOT_OFFERED, OUT_OF_REACH)
+            alike.setdefault(_reason(found) if is_alike else found.rule.id, []).append(found)
+    lines += [_line(same[0]) if len(same) == 1 else _lines(same) for same in alike.values()]
     return lines
+
+
+def _reason(found: RuleResult) -> str:
+    """Why the rule was not judged, without the names of what is not observed."""
+    reason = found.reason
+    is_hidden = reason.endswith("is not observed") or reason.startswith("nothing of it is observed")
+    return "what they speak of is not observed" if is_hidden else reason
+
+
+def _lines(same: list[RuleResult]) -> str:
+    """Rules of one group that were not judged for one reason, in one line."""
+    return f"  {f'{len(same)} rules':<44} {same[0].verdict}: {_reason(same[0])}"
 
 
 def _line(found: RuleResult) -> str:

@@ -115,7 +115,10 @@ class AdapterSubject:
     def __init__(self, adapter: Adapter, system: System, where: str) -> None:
         self.adapter = adapter
         self.name = adapter.name or type(adapter).__name__
-        self.not_offered = dict(adapter.not_offered)
+        self.not_offered = {
+            action: f"{why}; its method {action}() is not called" if _has(adapter, action) else why
+            for action, why in adapter.not_offered.items()
+        }
         self.measures = type(adapter).damage is not Adapter.damage
         self._refusals: tuple[type[Exception], ...] = (RefusedByCacheError, *adapter.refusals)
         self._shape: Shape | None = None
@@ -242,20 +245,24 @@ def check_actions(adapter: Adapter, system: System, where: str) -> None:
         )
     missing = [
         name for name in known
-        if name not in declared and not callable(getattr(adapter, name, None))
+        if name not in declared and not _has(adapter, name)
     ]  # fmt: skip
     if missing:
-        lines = ", ".join(f'"{name}": "why the cache has it not"' for name in missing)
         raise AdapterError(
             f"{where} says nothing about {len(missing)} of {len(known)} actions",
             found=f"neither a method nor declared: {', '.join(missing)}",
             expected="for each action a method of its name, or an entry in not_offered",
             where=f"the class {type(adapter).__name__}",
-            do=f"write the methods, or declare: not_offered = {{{lines}}}",
+            do="write the methods, or declare: "
+            'not_offered = dict.fromkeys(["name", "name"], "why the cache has them not")',
         )
     for name, action in known.items():
         if name not in declared:
             _check_parameters(adapter, name, [p.name for p in action.parameters])
+
+
+def _has(adapter: Adapter, action: str) -> bool:
+    return callable(getattr(adapter, action, None))
 
 
 def _check_parameters(adapter: Adapter, name: str, parameters: list[str]) -> None:

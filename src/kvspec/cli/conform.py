@@ -35,7 +35,8 @@ def conform(
 
     Args:
         cache: what makes the adapter, as package.module:factory; this folder is looked into, too.
-        instance: try this instance alone; may be given again. By default a suite of small ones.
+        instance: try this instance alone; may be given again. By default a suite of small ones: TINY, LONG,
+            KINDS, PAIR, ROWS, SHARED; others are BATCH, RACE, REUSE, LAYERS, BRANCH.
         xfails: known failures, one a line: a rule, # and the reason; an entry that excuses nothing fails.
         only: report on this rule alone; may be given again.
         budget: stop after so many seconds; what was not tried is unknown.
@@ -67,7 +68,8 @@ def answer(report: Report, *, every: bool = False) -> Answer:
         Check(f"conform {report.name}", f"xfails/{rule}", VIOLATED, 0.0, f"stale entry: {told}")
         for rule, told in report.stale.items()
     ]
-    text = f"{report.text(every=every)}\n\n{report.verdict}: {report.target}"
+    told = f"{report.verdict}: {report.target}"
+    text = f"{told}\n\n\n{report.text(every=every)}\n\n{told}"
     return Answer("conform", report.verdict, report.data(), text, tuple(checks))
 
 

@@ -40,7 +40,7 @@ def test_an_action_that_is_neither_there_nor_declared_is_an_error() -> None:
     error = raised(Empty)
     assert f"nothing about {len(system.actions)} of {len(system.actions)} actions" in error.message
     assert set(error.found.partition(": ")[2].split(", ")) == set(system.actions)
-    assert 'not_offered = {"evict": "why the cache has it not"' in error.do
+    assert 'not_offered = dict.fromkeys(["name", "name"], "why the cache has them not")' in error.do
 
 
 def test_a_declared_action_that_does_not_exist_is_an_error() -> None:
@@ -63,6 +63,15 @@ def test_a_method_with_other_parameters_is_an_error() -> None:
     error = raised(adapter)
     assert "truncate(h, n), by these names" in error.expected
     assert "(handle, rows)" in error.found
+
+
+def test_a_method_of_a_declared_action_is_told(planted) -> None:
+    """What is declared as not offered and has a method is not called, and the reason says so."""
+    cache = type("Both", (planted.Sound,), {"not_offered": {"evict": "no pool"}})
+    report = run_conformance(cache, instances=["TINY"], only=["evict/accepted"])
+    found = report.results["evict/accepted"]
+    assert found.verdict == "not offered"
+    assert found.reason == "no pool; its method evict() is not called"
 
 
 @pytest.mark.parametrize(
