@@ -35,8 +35,9 @@ from kvspec.models.decode.concurrent_faults import (
     TORN,
     UNLOCKED,
     known_concurrency_faults,
+    leaves_lock_out,
 )
-from kvspec.models.decode.concurrent_points import WatchedTxns, watch_tables
+from kvspec.models.decode.concurrent_points import Guard, WatchedTxns, watch_tables
 from kvspec.models.decode.errors import DecodeError
 from kvspec.models.decode.hooks import Part
 from kvspec.models.decode.shapes import Lengths, Snapshot
@@ -80,6 +81,7 @@ class ConcurrentBackend(DecodeBackend):
     Attributes:
         scheduler: runs the threads one at a time, with points before each shared access; None leaves
             them to the machine, and the backend without points.
+        is_exposed: it has the points of a cache that leaves its lock out, as one with such a fault has.
         planted: its faults of this kind; ``options`` are those of `DecodeBackend`.
 
     Raises:
@@ -92,6 +94,7 @@ class ConcurrentBackend(DecodeBackend):
         planted: tuple[str, ...] = (),
         *,
         scheduler: Scheduler | None = None,
+        is_exposed: bool = False,
         **options: Any,
     ) -> None:
         self.planted = known_concurrency_faults(tuple(planted))
@@ -100,8 +103,10 @@ class ConcurrentBackend(DecodeBackend):
         # Layouts under any fault rely on the backend's own checks, and let its wrong steps through.
         self.faults |= self.planted
         self.scheduler = scheduler
+        self.is_exposed = is_exposed or leaves_lock_out(self.planted)
         self._alone = frozenset(UNLOCKED[fault] for fault in self.planted & UNLOCKED.keys())
         self._seen: dict[tuple[int, int], Entry] = {}
+        self._guarded: Guard | None = None
 
     def reset(self, instance: Instance) -> None:
         """Begin anew; see `DecodeBackend.reset`."""
@@ -110,8 +115,8 @@ class ConcurrentBackend(DecodeBackend):
         if self._requests is None:
             return
         appends = self._requests.appends
-        if self.scheduler is not None:
-            appends.txns = WatchedTxns(appends.txns, self.scheduler.point)
+        if self.scheduler is not None and self._guarded is not None:
+            appends.txns = WatchedTxns(appends.txns, self.scheduler.point, self._guarded)
         if CHECK_THEN_ACT in self.planted:
             self._actions["publish"] = partial(check_then_publish, appends)
         if ABORT_LATE in self.planted:
@@ -192,7 +197,7 @@ class ConcurrentBackend(DecodeBackend):
     def _make_tables(self, instance: Instance) -> Tables:
         tables = super()._make_tables(instance)
         if self.scheduler is not None:
-            watch_tables(tables, self.scheduler)
+            self._guarded = watch_tables(tables, self.scheduler, is_exposed=self.is_exposed)
         return tables
 
 

@@ -7,6 +7,7 @@ Left out: faults of a device's memory order; those of streams are `streams`' own
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from kvspec.models.decode.backend_faults import FAULTS
@@ -14,6 +15,7 @@ from kvspec.models.decode.backend_faults import FAULTS
 TORN: Final = "publish.torn"
 CHECK_THEN_ACT: Final = "publish.check-then-act"
 BLOCK_TWICE: Final = "allocate.unlocked"
+PREPARE_ALONE: Final = "prepare.unlocked"
 LOST_UPDATE: Final = "finish.lost-update"
 ABORT_LATE: Final = "cancel_request.abort-late"
 OVER_SHOWN: Final = "publish.over-shown-rows"
@@ -30,6 +32,7 @@ CONCURRENCY_FAULTS: Final[dict[str, str]] = {
     OVER_SHOWN: "a static layout writes an append over rows that a snapshot still shows",
     EARLY_REUSE: "a paged layout gives blocks back that a snapshot still shows",
     BLOCK_TWICE: "allocate takes a handle and a block without the lock",
+    PREPARE_ALONE: "prepare reads and changes the record of an append without the lock",
     LOST_UPDATE: "finish reads, changes and swaps the handle's entry without the lock",
     ABORT_LATE: "cancel_request gives the lock up before it aborts the request's appends",
     CHILD_BY_CHILD: "fork enters one child after the other, in sight of readers without the lock",
@@ -43,10 +46,16 @@ CONCURRENCY_FAULTS: Final[dict[str, str]] = {
 UNLOCKED: Final[dict[str, str]] = {
     CHECK_THEN_ACT: "publish",
     BLOCK_TWICE: "allocate",
+    PREPARE_ALONE: "prepare",
     LOST_UPDATE: "finish",
     ABORT_LATE: "cancel_request",
 }
 """The action that each of these faults carries out without the backend's lock around all of it."""
+
+
+def leaves_lock_out(planted: Collection[str]) -> bool:
+    """One of these faults leaves the lock out somewhere, so that fields it guards are at risk."""
+    return any(fault in UNLOCKED for fault in planted)
 
 
 def known_concurrency_faults(faults: tuple[str, ...]) -> frozenset[str]:

@@ -27,6 +27,7 @@ from kvspec.models.decode.concurrent_faults import (
     LAYERS_APART,
     LOST_UPDATE,
     OVER_SHOWN,
+    PREPARE_ALONE,
     SAME_LENGTH,
     STALE_READ,
     TORN,
@@ -105,10 +106,12 @@ def run_scenario(
     *,
     layout: str | None = None,
     device: str = "cpu",
+    is_exposed: bool = False,
 ) -> Recording:
     """Run a scenario on a new backend, its clients one at a time as the strategy says.
 
-    layout: how rows are stored; by default as the scenario has it.
+    layout: how rows are stored; by default as the scenario has it. is_exposed: with the points of a
+    cache that leaves its lock out.
 
     Raises:
         NotApplicableError: the strategy follows a schedule that does not apply.
@@ -117,7 +120,11 @@ def run_scenario(
     scheduler = Scheduler(strategy)
     with one_compute_thread():
         backend = ConcurrentBackend(
-            layout or scenario.layout, planted, scheduler=scheduler, device=device
+            layout or scenario.layout,
+            planted,
+            scheduler=scheduler,
+            is_exposed=is_exposed,
+            device=device,
         )
         set_up(backend, scenario)
         recorder = Recorder(backend)
@@ -244,6 +251,14 @@ SCENARIOS: Final[dict[str, Scenario]] = {
             (*_ALLOCATED, *appended(0, 0, 2)),
             ((event("cancel_request", h=0),), (_LOOK, event("prepare", x=0))),
             (ABORT_LATE,),
+        ),
+        Scenario(
+            "prepare-twice",
+            "two clients declare one append complete at a time",
+            CLIENTS,
+            (*_ALLOCATED, *appended(0, 0, 2)),
+            ((event("prepare", x=0),), (event("prepare", x=0),)),
+            (PREPARE_ALONE,),
         ),
         Scenario(
             "release-and-look",

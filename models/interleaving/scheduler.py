@@ -292,6 +292,11 @@ class ControlledLock:
         else:
             self._depth -= 1
 
+    @property
+    def is_mine(self) -> bool:
+        """The thread that asks holds it."""
+        return self._depth > 0 and self._owner == self._me()
+
     def __enter__(self) -> Self:
         self.acquire()
         return self

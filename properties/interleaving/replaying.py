@@ -41,14 +41,18 @@ def replay_schedule(
     check: Check,
     layout: str | None = None,
     asked: tuple[Asked, ...] | None = None,
+    is_exposed: bool = False,
 ) -> Replayed:
     """Run a scenario in a recorded order; where that does not apply, in its order of threads.
 
-    asked: the recorded history, to be compared with.
+    asked: the recorded history, to be compared with. is_exposed: the schedule has the points of a cache
+    that leaves its lock out, and so has this one.
     """
     departs = ""
     try:
-        recording = run_scenario(scenario, Follow(schedule), planted, layout=layout)
+        recording = run_scenario(
+            scenario, Follow(schedule), planted, layout=layout, is_exposed=is_exposed
+        )
         if len(recording.run.steps) < len(schedule):
             departs = (
                 f"step {len(recording.run.steps)} of the schedule: found the end of the run "
@@ -58,7 +62,9 @@ def replay_schedule(
     except NotApplicableError as error:
         departs = str(error)
         order = [step.thread for step in schedule]
-        recording = run_scenario(scenario, Lenient(order), planted, layout=layout)
+        recording = run_scenario(
+            scenario, Lenient(order), planted, layout=layout, is_exposed=is_exposed
+        )
     judged = Judge(scenario, check).of(recording)
     return Replayed(recording, judged, not departs, departs, plain_of(recording.asked) == asked)
 

@@ -23,7 +23,7 @@ def test_a_fault_ends_with_1_and_is_saved_and_replayed(kvspec, tmp_path) -> None
     assert ran.code == 1
     assert "publish-and-finish, 1 preemptions: no order of atomic steps" in ran.out
     assert "<- stopped before: handle0.entry write" in ran.out
-    assert "1 preemptions, 22 steps" in ran.out
+    assert "1 preemptions, 45 steps" in ran.out
     assert read_interleaving(path).document.fault == "finish.lost-update"
     again = kvspec("interleave", "replay", str(path), "--json")
     assert again.code == 0

@@ -72,6 +72,7 @@ def _read(path: Path) -> Resolved:
 
 
 def _replay(read: Resolved, planted: tuple[str, ...], check: Judging) -> Replayed:
+    from kvspec.models.decode.concurrent_faults import leaves_lock_out
     from kvspec.properties.interleaving import replay_schedule
 
     return replay_schedule(
@@ -81,6 +82,7 @@ def _replay(read: Resolved, planted: tuple[str, ...], check: Judging) -> Replaye
         check=check,
         layout=read.document.layout,
         asked=read.asked,
+        is_exposed=leaves_lock_out(read.planted),
     )
 
 

@@ -1,5 +1,6 @@
 import threading
 
+import attrs
 import pytest
 
 from kvspec.models.backend import Reply
@@ -10,16 +11,20 @@ from kvspec.models.decode.backend_tables import Pool, Slot, Switch
 from kvspec.models.decode.concurrent import ConcurrentBackend, Look, looked_at
 from kvspec.models.decode.concurrent_clients import LOAD, random_client, run_load
 from kvspec.models.decode.concurrent_faults import CONCURRENCY_FAULTS, UNLOCKED
+from kvspec.models.decode.concurrent_points import UnguardedError
 from kvspec.models.decode.concurrent_record import Clock, Recorder, call_text
 from kvspec.models.decode.concurrent_scenarios import (
     CLIENTS,
     SCENARIOS,
+    appended,
     event,
     prepared,
     run_scenario,
     set_up,
 )
 from kvspec.models.interleaving import Keep, RandomWalk, Scheduler
+
+ROOMY = attrs.evolve(CLIENTS, sizes={**CLIENTS.sizes, "Block": 2, "Row": 1})
 
 
 def lone(backend: ConcurrentBackend, seed: int, calls: int = 60):
@@ -130,6 +135,74 @@ def test_every_shared_part_has_points() -> None:
         "txn0 read",
         "txn0 write",
     }
+
+
+def test_a_cache_that_leaves_its_lock_out_has_points_at_guarded_fields() -> None:
+    """There records, owners, free list and batch are stopped at as well, whoever holds the lock (D5)."""
+    scheduler = Scheduler(Keep())
+    backend = ConcurrentBackend("dynamic", ("prepare.unlocked",), scheduler=scheduler, device="cpu")
+    backend.reset(ROOMY)
+    fork = event("fork", p=0, children=(False, True, False), n=1)
+    batch = (event("enter", r=0, h=0), event("reorder", source=(0,)), event("leave", h=0))
+    ended = [event(action, h=h) for h in range(2) for action in ("finish", "release")]
+    publish = event("publish", x=0)
+    retry = event("retry", x=0, h=0, k=0, v=0, n=1)
+    events = [event("allocate", h=0, b=0, a=0), *prepared(0, 0, 2), publish, retry, fork, *batch]
+
+    def client() -> None:
+        for each in (*events, *ended, event("evict", b=0)):
+            assert backend.perform(each).accepted, each
+
+    run = scheduler.run([client])
+    assert not run.errors
+    found = {step.at for step in run.steps}
+    fields = {each.name for each in attrs.fields(Txn)}
+    assert found >= {f"txn0.{name} read" for name in fields - {"ack", "receipt"}}
+    assert found >= {
+        "batch.caches read",
+        "batch.caches write",
+        "batch.caches[0] read",
+        "batch.caches[0] write",
+        "batch.positions[0] write",
+        "block0.owners read",
+        "block0.owners write",
+        "handle0.births read",
+        "handle0.births write",
+        "handle0.output read",
+        "handle0.output write",
+        "handle0.output.tokens write",
+        "pool.free read",
+        "pool.free write",
+        "txn0.ack write",
+        "txn0.receipt write",
+        "txn0.staged.ends read",
+        "txn0.staged.writes read",
+        "txn0.state write",
+    }
+
+
+@pytest.mark.parametrize(
+    ("call", "at"),
+    [
+        (event("prepare", x=0), "txn0.state read"),
+        (event("cancel_txn", x=0), "txn0.state read"),
+        (event("enter", r=0, h=0), "batch.caches read"),
+        (event("evict", b=0), "block0.owners read"),
+        (event("allocate", h=1, b=1, a=0), "handle1.births read"),
+    ],
+    ids=lambda each: getattr(each, "action", None),
+)
+def test_an_access_without_the_lock_is_an_error_where_none_is_planted(call, at: str) -> None:
+    """What has no point because the lock guards it is never touched without the lock, or it is told."""
+    scheduler = Scheduler(Keep())
+    backend = ConcurrentBackend(device="cpu", scheduler=scheduler)
+    backend.reset(ROOMY)
+    for each in (event("allocate", h=0, b=0, a=0), *appended(0, 0, 2)):
+        assert backend.perform(each).accepted
+    run = scheduler.run([lambda: backend._act(call.action, dict(call.values))])
+    ((thread, error),) = run.errors
+    assert (thread, type(error)) == (0, UnguardedError)
+    assert str(error).startswith(f"{at}: found an access without the backend's lock")
 
 
 def test_ticks_enclose_what_was_done() -> None:

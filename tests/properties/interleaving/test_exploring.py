@@ -6,7 +6,7 @@ from kvspec.models.decode.concurrent import ConcurrentBackend
 from kvspec.models.decode.concurrent_faults import CONCURRENCY_FAULTS
 from kvspec.models.decode.concurrent_scenarios import SCENARIOS, run_scenario
 from kvspec.models.decode.kinds import LAYOUT_KINDS
-from kvspec.models.interleaving import RandomWalk
+from kvspec.models.interleaving import RandomWalk, explore
 from kvspec.properties.interleaving import (
     Judgement,
     explore_scenario,
@@ -21,6 +21,7 @@ COUNTS = {
     "publish-and-finish": (2, 22, 59),
     "publish-and-truncate": (2, 25, 47),
     "cancel-and-prepare": (2, 15, 56),
+    "prepare-twice": (2, 6, 2),
     "release-and-look": (2, 14, 90),
     "fork-and-look": (2, 31, 263),
     "two-requests": (2, 31, 59),
@@ -81,6 +82,45 @@ def test_every_scenario_is_explored_or_sampled() -> None:
 def test_every_fault_has_a_scenario_that_shows_it() -> None:
     """Each planted fault is looked for somewhere."""
     assert {fault for _, fault in SHOWN} == set(CONCURRENCY_FAULTS)
+
+
+def test_a_field_of_a_record_is_a_place_to_be_stopped_at(check) -> None:
+    """A preparation without the lock is stopped between its look at the state and its change (C5, D5)."""
+    scenario = SCENARIOS["prepare-twice"]
+    failing = explore_scenario(scenario, ("prepare.unlocked",), preemptions=1, check=check).failing
+    assert failing is not None
+    run = failing.recording.run
+    stops = [
+        choice.point(choice.current)
+        for choice, thread in zip(run.choices, run.threads, strict=True)
+        if choice.is_preemption(thread)
+    ]
+    assert len(stops) == 1
+    assert stops[0].startswith("txn0.")
+
+
+def test_points_that_are_left_out_under_the_lock_give_no_other_history() -> None:
+    """Stopped at every guarded field as well, a sound cache tells its clients nothing new (D5)."""
+    scenario, told = SCENARIOS["prepare-twice"], []
+    for is_exposed in (False, True):
+
+        def execute(strategy, is_exposed=is_exposed):
+            recording = run_scenario(scenario, strategy, is_exposed=is_exposed)
+            return recording.run, tuple((each.client, each.answer) for each in recording.asked)
+
+        told.append([each.found for each in explore(execute, 1)])
+    assert len(told[1]) > 5 * len(told[0])
+    assert set(told[1]) == set(told[0])
+
+
+def test_a_lock_that_is_left_out_unseen_is_no_pass(check, monkeypatch) -> None:
+    """An action that lost its lock, and is not known to, is found without any preemption (C5, D5)."""
+    monkeypatch.setattr(
+        ConcurrentBackend, "perform", lambda self, each: self._act(each.action, dict(each.values))
+    )
+    found = explore_scenario(SCENARIOS["prepare-twice"], preemptions=0, check=check)
+    assert found.verdict == "violated"
+    assert "client 0 got no answer: found UnguardedError (txn0.state read" in found.reason
 
 
 @pytest.mark.parametrize(("name", "fault"), [p for p in SHOWN if FEWEST[p[1]] == 1])

@@ -48,7 +48,8 @@ def test_a_failing_order_fails_again(failing, check) -> None:
 
 def test_a_failing_order_does_no_harm_to_a_sound_cache(failing, check) -> None:
     """A sound cache departs where it takes the lock, which is told, and holds in that order (D5)."""
-    found = replay_schedule(failing.scenario, failing.recording.run.steps, check=check)
+    steps = failing.recording.run.steps
+    found = replay_schedule(failing.scenario, steps, check=check, is_exposed=True)
     assert (found.applies, found.is_same, found.judged.verdict) == (False, False, "holds")
     assert "found thread 1 at lock acquire" in found.departs
     assert "expected thread 1 at handle0.entry read" in found.departs
