@@ -193,7 +193,7 @@ class _Reader:
             raise _told_by(error, where) from error
 
     def _told(self, answer: Any, call: Event, where: str) -> Told | None:
-        codes = [guard.code.name for guard in self.machine.system.action(call.action).guards]
+        """What was told; a code that the specification lacks is an answer, which it does not give."""
         match answer:
             case None:
                 return None
@@ -201,8 +201,9 @@ class _Reader:
                 return Told(accepted=True)
             case "refused":
                 return Told(accepted=False)
-            case {"refused": str(code), **rest} if not rest and code in codes:
+            case {"refused": str(code), **rest} if not rest and code:
                 return Told(accepted=False, code=code)
+        codes = [guard.code.name for guard in self.machine.system.action(call.action).guards]
         raise TraceError(
             f"{where}, answer",
             repr(answer),

@@ -29,8 +29,8 @@ from kvspec.models.explicit.stepper import READ
 FOUND, NONE, PAUSED, MEMO_FULL, CHOICES_FULL = 1, 2, 3, 4, 5
 NEVER: Final = (1 << 62) - 1
 """The return of an operation whose answer never came."""
-ANY_REFUSAL, ANY_ANSWER = -1, -2
-"""What may be expected of an operation beside the number of its answer."""
+ANY_REFUSAL, ANY_ANSWER, NO_ANSWER = -1, -2, -3
+"""What may be expected of an operation beside the number of its answer; NO_ANSWER is given by no step."""
 
 DEPTH, TOP, USED, NODES, BEST, PHASE, CUT, DIRTY, LEFT = range(9)
 CONTROL = 9

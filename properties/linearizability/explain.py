@@ -51,6 +51,7 @@ def stuck_after(
         operation = history.operations[place]
         if operation.invoked <= soonest and operation.returned is not None:
             instead, because = _instead(machine, state, operation)
+            because = _foreign(machine, operation) or because
             found.append(Stuck(place, answer_text(history, operation), instead, because))
     return tuple(found)
 
@@ -67,6 +68,20 @@ def _instead(machine: Machine, state: State, operation: Operation) -> tuple[str,
         return "accepted", ""
     refusal = outcome.refusal
     return f"refused: {refusal.code}", f"expected {refusal.expected}; found {refusal.found}"
+
+
+def _foreign(machine: Machine, operation: Operation) -> str:
+    """That the specification has no such answer, if it has none."""
+    call, answer = operation.call, operation.answer
+    if not isinstance(call, Event) or not isinstance(answer, Told) or answer.accepted:
+        return ""
+    codes = [guard.code.name for guard in machine.system.action(call.action).guards]
+    if answer.code is None or answer.code in codes:
+        return ""
+    return (
+        f"{answer.code} is a refusal that the specification does not have: "
+        f"{call.action} is refused with {', '.join(codes)} alone"
+    )
 
 
 def cell_value(machine: Machine, state: State, cell: Cell) -> Value:

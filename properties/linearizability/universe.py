@@ -16,7 +16,7 @@ import numpy as np
 
 from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import State, Value, values_of
-from kvspec.models.explicit.linear import ANY_ANSWER, ANY_REFUSAL, NEVER
+from kvspec.models.explicit.linear import ANY_ANSWER, ANY_REFUSAL, NEVER, NO_ANSWER
 from kvspec.models.explicit.linearizer import Problem
 from kvspec.models.explicit.packing import encode
 from kvspec.models.explicit.stepper import ACCEPTED, READ, Stepper
@@ -211,7 +211,9 @@ class Universe:
     def _expected(self, told: Told) -> int:
         if told.accepted:
             return ACCEPTED
-        return ANY_REFUSAL if told.code is None else self.stepper.code_numbers[told.code]
+        if told.code is None:
+            return ANY_REFUSAL
+        return self.stepper.code_numbers.get(told.code, NO_ANSWER)
 
     def _cells(self, cells: tuple[Cell, ...], values: tuple[Value, ...]) -> list[int]:
         variables = self.instance.system.variables

@@ -153,7 +153,8 @@ BAD = {
         changed(event={"action": "publish", "parameters": {"x": "txn7"}}),
         "txn7",
     ),
-    "a code of another action": (changed(answer={"refused": "BLOCK_IN_USE"}), "BLOCK_IN_USE"),
+    "a code that is empty": (changed(answer={"refused": ""}), "a code of"),
+    "a code that is no text": (changed(answer={"refused": 4}), "a code of"),
     "an answer of a read": (changed(answer={"values": [1]}), "what the client was told"),
     "an answer without a return": (changed(returned=None), "null for both"),
     "a return before its call": (changed(returned=1), "later than the call"),
@@ -186,6 +187,15 @@ BAD = {
         "99",
     ),
 }
+
+
+@pytest.mark.parametrize("code", ["LAYOUT_FULL", "BLOCK_IN_USE"])
+def test_a_refusal_that_the_specification_lacks_is_a_violation(code: str, kvspec, write) -> None:
+    """A cache's own code, or that of another action, is an answer that no step gives: told so (C5)."""
+    ran = kvspec("linearize", write(changed(answer={"refused": code})))
+    assert ran.code == 1
+    assert f"{code} is a refusal that the specification does not have: publish is" in ran.out
+    assert "at the least" in ran.out
 
 
 @pytest.mark.parametrize("case", BAD)

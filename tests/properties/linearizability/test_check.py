@@ -224,3 +224,17 @@ def test_ticks_that_the_search_cannot_hold_are_refused(changed: dict[str, int | 
     )
     with pytest.raises(HistoryError, match="ticks from 0"):
         Checker(bad.instance).pack(bad)
+
+
+@pytest.mark.parametrize("partition", [True, False])
+@pytest.mark.parametrize("code", ["LAYOUT_FULL", "BLOCK_IN_USE"])
+def test_a_refusal_that_no_step_gives_is_a_violation(code: str, partition: bool) -> None:
+    """Whatever else was told, a code that the action does not have is explained by no order (C5)."""
+    history = read_history(FOLDER / "one-of-two-publishes.json").history
+    first = attrs.evolve(history.operations[0], answer=Told(accepted=False, code=code))
+    bad = attrs.evolve(history, operations=(first, *history.operations[1:]))
+    result = check(bad, checker=Checker(bad.instance, partition=partition))
+    assert result.verdict == VIOLATED
+    assert result.window is not None
+    assert result.window.operations == (0,)
+    assert code in {each.because.split()[0] for each in result.stuck if each.because}
