@@ -107,15 +107,18 @@ class LayoutFaults:
         overwrite: a static layout writes over rows that older snapshots still show, and over the
             room of another append.
         alias_fork: a static child writes into the buffer of its parent, a paged one into all blocks
-            of its parent's table. A dynamic layout never writes in place, so there this switch
-            changes nothing.
+            of its parent's table. A dynamic, windowed or offloaded layout never writes in place, so
+            there this switch changes nothing.
         share_tail: an append of a paged layout writes into the last block of its table although
-            others hold it too, without making a copy first.
+            others hold it too, without making a copy first. With blocks of one row no block is ever
+            written to again, so there this switch changes nothing.
         early_reuse: a paged layout gives blocks back at install, truncate, release and discard,
             although a snapshot still shows them or a write to them is still in flight.
         double_free: releasing a paged layout drops its references to blocks twice.
         lost_reference: a paged fork adds no references to the blocks that it shares.
-        allow_gone: a windowed layout truncates and forks to where rows of the window are gone.
+        allow_gone: a windowed layout truncates and forks to where rows of the window are gone. This
+            switch and the next two change nothing where the layout has no window, so that no row is
+            dropped, or a window of 1, so that no row is needed or kept.
         window_early: a windowed layout drops one row more than its window and rewind allow.
         row_as_position: a windowed layout counts positions from its first resident row.
         read_before_fetch: an offloaded layout reads a layer before its transfer is over.

@@ -74,6 +74,18 @@ def test_without_copy_on_write_a_parent_writes_over_its_child(decoder, make, tok
     assert disagreement_of_a_child(decoder, make, tokens, share_tail=True) > DAMAGE
 
 
+@pytest.mark.parametrize(("block_size", "shows"), [(1, False), (2, True), (4, True)])
+def test_a_tail_is_shared_only_where_a_block_has_two_rows(shape, block_size, shows):
+    """With blocks of one row ``share_tail`` changes nothing: no append begins within a block."""
+    pool = BlockPool(shape, blocks=16, block_size=block_size)
+    layout = PagedLayout(pool, LayoutFaults(share_tail=True))
+    add(layout, 1, 3)
+    child = layout.fork(3)
+    add(child, 2, 1)
+    add(layout, 3, 1)
+    assert shown(child) == [1, 1, 1, 3 if shows else 2]
+
+
 def reused(make, **faults):
     """What a reader of a truncated layout sees once another layout has appended, and the audit."""
     layout, other = make(**faults), make()

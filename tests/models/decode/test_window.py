@@ -226,6 +226,33 @@ def test_a_window_that_is_off_shows_in_the_logits(decoders, long_tokens, window,
     assert faulty > DAMAGE
 
 
+def history(layout, constant):
+    """Positions and lengths after each of some changes, or the code of the refusal."""
+    seen = []
+    for change in (3, 2, -1, 1, 1, -4, 2):
+        try:
+            if change > 0:
+                staging = layout.begin(change)
+                constant.stage(staging, len(seen))
+                layout.install(staging)
+            else:
+                layout.truncate(layout.length + change)
+            snapshot = layout.snapshot()
+            seen.append((snapshot.positions(0).tolist(), snapshot.lengths(), snapshot.kept()))
+        except DecodeError as refusal:
+            seen.append(refusal.code)
+    return seen
+
+
+@pytest.mark.parametrize("fault", ["allow_gone", "window_early", "row_as_position"])
+@pytest.mark.parametrize(("window", "shows"), [(None, False), (1, False), (2, True), (3, True)])
+def test_a_fault_of_the_window_needs_a_window_of_two(shape, constant, fault, window, shows):
+    """Without a window, or with one key in it, the same changes leave the same rows as without the fault."""
+    sound = history(WindowLayout(shape, window), constant)
+    faulty = history(WindowLayout(shape, window, 0, LayoutFaults(**{fault: True})), constant)
+    assert (faulty != sound) is shows
+
+
 @pytest.mark.parametrize("rewind", [1, 2])
 def test_a_row_dropped_early_is_missed_after_a_truncate(decoders, long_tokens, rewind):
     """With a rewind r the row is missed by the append behind a truncate by r, and by no other (D4)."""
