@@ -19,11 +19,15 @@ Pair = tuple[str, str | None]
 
 @attrs.frozen
 class Fate:
-    """Why nothing can be said of a pair: its kind, the reason, and the rule behind which it hides."""
+    """Why nothing can be said of a pair: its kind, the reason, and the rule behind which it hides.
+
+    is_declined: the case is in reach, and can_try() says that it cannot be asked for.
+    """
 
     kind: str
     reason: str
     behind: str = ""
+    is_declined: bool = False
 
 
 class Fates:
@@ -45,7 +49,7 @@ class Fates:
         if pair not in self._whole:
             return Fate(OUT_OF_REACH, f"the case does not arise in {name}, whatever the cache")
         if pair not in self._offered:
-            return Fate(NOT_OFFERED, self._lacks(self._whole[pair]))
+            return self._lacks(self._whole[pair])
         if self.explorer.book.broken[STARTS]:
             return Fate(HIDDEN, f"no run begins as it should ({STARTS} is broken)", STARTS)
         for edge in self._edges("offered", self._offered[pair]):
@@ -101,7 +105,7 @@ class Fates:
             place = way[-1][0]
         return way[::-1]
 
-    def _lacks(self, case: Edge) -> str:
+    def _lacks(self, case: Edge) -> Fate:
         """What on the way to a case the cache has not."""
         for edge in self._edges("whole", case):
             if not self._is_offered(edge):
@@ -113,6 +117,7 @@ class Fates:
                     else "which cannot be asked for"
                 )
                 if edge == case:
-                    return f"can_try() says that {action} cannot be asked for in any such case"
-                return f"it arises only after {action}, {why}"
-        return "some call on the way to it is not offered"
+                    told = f"can_try() says that {action} cannot be asked for in any such case"
+                    return Fate(NOT_OFFERED, told, is_declined=True)
+                return Fate(NOT_OFFERED, f"it arises only after {action}, {why}")
+        return Fate(NOT_OFFERED, "some call on the way to it is not offered")
