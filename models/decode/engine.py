@@ -136,6 +136,7 @@ class Engine:
         self._core = EngineCore(decoder, tables, rules, Follower(rules), faults, self.clock, listen)
         self._calls = CallRunner(self._core, self._emitted, watch)
         self._waiting = sorted(range(len(requests)), key=lambda n: requests[n].arrival)
+        self._ranks = {number: rank for rank, number in enumerate(self._waiting)}
         self._ended: dict[int, Ended] = {}
         self._times: dict[int, list[int]] = {number: [] for number in range(len(requests))}
         self._stopped_at: dict[int, int] = {}
@@ -160,9 +161,12 @@ class Engine:
         return Run(ended, self.clock, follower.verdict, follower.finding, follower.events)
 
     def views(self) -> tuple[ServiceView, ...]:
-        """The service view of every request that has a handle, in the order of handles."""
+        """The service view of every request that has a handle, in the order of handles.
+
+        They are numbered by arrival; those that arrive together, in the order in which they were given.
+        """
         return tuple(
-            ServiceView(slot.request, slot.handle, self._core.facts(slot))
+            ServiceView(self._ranks[slot.request], slot.handle, self._core.facts(slot))
             for slot in self._core.tables.slots
             if slot.request is not None
         )

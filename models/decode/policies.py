@@ -27,7 +27,7 @@ class ServiceView:
     """What a service sees of one request.
 
     Attributes:
-        request: its number, in order of arrival.
+        request: its number, from 0 in order of arrival, whatever order an engine was given them in.
         handle: under which its rows are held.
         facts: every field of the service view by its name; it cannot be written to.
     """
