@@ -53,7 +53,7 @@ class Ended:
     """What came of a request.
 
     Attributes:
-        request: its number.
+        request: its place in the list that the engine was given.
         outputs: the tokens it put out.
         committed: rows that it had at its end.
         frontier: outputs without a row when the last one was put out, and at its end.

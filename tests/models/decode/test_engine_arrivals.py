@@ -21,9 +21,11 @@ class Numbers(IterationLevel):
     """Remembers every request that it was shown, as its number and the length of its prompt."""
 
     def begin(self):
+        """It was shown nothing."""
         return frozenset()
 
     def decide(self, memory, views):
+        """Select everything."""
         shown = {(view.request, view.facts["prompt_rows_remaining"]) for view in views}
         return memory | shown, super().decide(None, views)[1]
 
