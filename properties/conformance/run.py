@@ -226,7 +226,7 @@ def _unbroken(found: RuleResult, tried: Sequence[_Tried], left: Sequence[Part]) 
 
 
 def _by_fate(found: RuleResult, fates: Sequence[Fate]) -> RuleResult:
-    """The verdict on a rule that was never tried: what can_try() says where the case is in reach comes first."""
+    """The verdict on a rule that was never tried; what can_try() says of a case in reach comes first."""
     fates = sorted(fates, key=lambda fate: not fate.is_declined)
     for kind, verdict in ((HIDDEN, UNKNOWN), (OPEN, UNKNOWN), (LACKS, NOT_OFFERED)):
         for fate in fates:
