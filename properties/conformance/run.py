@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from kvspec.properties.conformance.asking import EndedError, ask
-from kvspec.properties.conformance.book import Book
+from kvspec.properties.conformance.book import DETOUR, Book
 from kvspec.properties.conformance.confirm import Trace, confirm
 from kvspec.properties.conformance.errors import AdapterError
 from kvspec.properties.conformance.explore import Clock, Explorer
@@ -176,7 +176,8 @@ def _result(rule: Rule, tried: Sequence[_Tried], left: Sequence[Part]) -> RuleRe
 def _rank(trace: Trace) -> tuple[bool, bool, bool, int]:
     """The less, the better to show, as for `Spot.rank`."""
     is_loud = trace.finding.manner != SILENT
-    return not trace.repeats, bool(trace.past), is_loud, len(trace.calls)
+    calls = len(trace.calls) + (0 if trace.is_alone else DETOUR)
+    return not trace.repeats, bool(trace.past), is_loud, calls
 
 
 def _lacking(rule: Rule, tried: Sequence[_Tried]) -> str:
