@@ -36,7 +36,7 @@ class RuleResult:
     verdict: kept, breaks, not enforced, not offered, unknown or out of reach. reason: why it was not
     judged. tried, broken: how often. manners: how it was broken, with counts. untold: refusals that came
     without a code. alone: tries of a guard where no other one fails. known: the reason for which a list
-    of known failures excuses it, or None.
+    of known failures excuses it, or None. is_cut: it is unknown since the time was up, which nothing excuses.
     """
 
     rule: Rule
@@ -49,6 +49,7 @@ class RuleResult:
     alone: int = 0
     trace: Trace | None = None
     known: str | None = None
+    is_cut: bool = False
 
     @property
     def is_broken(self) -> bool:
@@ -149,7 +150,7 @@ class Report:
         if self.stale or any(r.is_broken and r.is_failure for r in found):
             return "violated"
         is_open = any(r.is_failure for r in found)
-        judged = any(r.verdict == KEPT or r.known is not None for r in found)
+        judged = any(r.verdict == KEPT or (r.is_broken and r.known is not None) for r in found)
         return "unknown" if is_open or not judged else "holds"
 
     def of(self, *verdicts: str) -> list[RuleResult]:

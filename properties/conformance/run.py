@@ -210,7 +210,7 @@ def _unbroken(found: RuleResult, tried: Sequence[_Tried], left: Sequence[Part]) 
         names = [part.instance.name for part in left]
         names += [one.part.instance.name for one in open_here]
         reason = f"the time was up before all was tried on {', '.join(names)}"
-        return attrs.evolve(found, verdict=UNKNOWN, reason=reason)
+        return attrs.evolve(found, verdict=UNKNOWN, reason=reason, is_cut=True)
     if found.tried:
         return found
     follows = [one.book.follows[rule.id] for one in tried if rule.id in one.book.follows]

@@ -5,7 +5,7 @@ A line is a rule's identifier, `#` and the reason; lines that begin with `#` and
     publish/STALE_SNAPSHOT  # our cache fences by generation alone, see issue 12
 
 An entry that excuses nothing is stale, and a failure: its rule does not exist, is kept, or does not
-arise. A rule that could not be judged can be excused as well.
+arise. A rule that could not be judged can be excused as well, but not one for which the time was up.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Xfail:
 def read_xfails(path: Path) -> tuple[Xfail, ...]:
     """The known failures of a file, or an AdapterError that names the line."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise AdapterError(
             f"the list of known failures {path} cannot be read",
@@ -61,6 +61,8 @@ def excused(report: Report, xfails: Iterable[Xfail], known: Iterable[str]) -> Re
     for entry in xfails:
         result = results.get(entry.rule)
         if result is None and entry.rule in names:
+            continue
+        if result is not None and result.is_cut:
             continue
         if result is not None and (result.is_broken or result.verdict == UNKNOWN):
             results[entry.rule] = attrs.evolve(result, known=entry.reason)

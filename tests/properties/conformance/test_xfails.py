@@ -1,10 +1,11 @@
 """Known failures: a strict file, whose entries excuse what they name and are reported when stale (F2)."""
 
+import attrs
 import pytest
 
 from kvspec.properties.conformance.errors import AdapterError
-from kvspec.properties.conformance.run import every_rule
-from kvspec.properties.conformance.xfails import excused, read_xfails
+from kvspec.properties.conformance.run import every_rule, run_conformance
+from kvspec.properties.conformance.xfails import Xfail, excused, read_xfails
 
 STALE = "publish/STALE_SNAPSHOT"
 CLAIMS = (
@@ -45,6 +46,33 @@ def test_a_rule_that_could_not_be_judged_can_be_excused(judged) -> None:
     report = judged("publish/k_rows  # hidden by early rows", "EarlyLayer")
     assert report.results["publish/k_rows"].known is not None
     assert not report.stale
+
+
+def test_a_run_that_was_cut_is_not_excused(planted) -> None:
+    """What was not tried for want of time stays unknown, whatever is listed, and its lines are not stale."""
+    entries = [Xfail(rule, "all", f"known.txt:{n}") for n, rule in enumerate(every_rule(), 1)]
+    cut = run_conformance(planted.AcceptsStale, instances=["TINY"], budget=1e-6)
+    report = excused(cut, entries, every_rule())
+    assert report.verdict == "unknown"
+    assert not report.stale
+    assert {found.known for found in report.results.values()} == {None}
+
+
+def test_excuses_alone_are_no_verdict(tested) -> None:
+    """Where nothing was kept nor broken nothing holds, though every unknown rule is excused."""
+    report = tested("EarlyLayer")
+    rule = "publish/k_rows"
+    alone = attrs.evolve(report, results={rule: report.results[rule]})
+    found = excused(alone, [Xfail(rule, "hidden", "known.txt:1")], every_rule())
+    assert found.results[rule].known == "hidden"
+    assert found.verdict == "unknown"
+
+
+def test_a_mark_of_the_encoding_is_no_part_of_the_list(tmp_path) -> None:
+    """A byte order mark, as some editors write it, is passed over."""
+    path = tmp_path / "known.txt"
+    path.write_text(f"{STALE}  # known", encoding="utf-8-sig")
+    assert [entry.rule for entry in read_xfails(path)] == [STALE]
 
 
 @pytest.mark.parametrize(
