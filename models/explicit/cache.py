@@ -14,6 +14,8 @@ import ctypes
 import hashlib
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from contextlib import suppress
 from functools import cache
@@ -28,6 +30,13 @@ from kvspec.models.explicit.lower import lower
 ARRAYS = frozenset({"st", "out", "dead", "tally", "src", "ev", "flags", "bound"})
 _FORMAT = 2
 _SEAL = hashlib.sha256().digest_size
+LONG_SOURCE = 100_000
+"""Characters of a source whose compilation may take more than a moment."""
+_COMPILE = """
+import sys
+from kvspec.models.explicit.cache import load
+load(sys.stdin.buffer.read().decode())
+"""
 
 
 def folder() -> Path:
@@ -80,7 +89,7 @@ _loaded: dict[str, Compiled] = {}
 
 def load(source: str) -> Compiled:
     """The compiled function of a source text that defines one function."""
-    digest = hashlib.sha256("\n".join((*_environment(), source)).encode()).hexdigest()[:24]
+    digest = _digest(source)
     if digest not in _loaded:
         path = folder() / f"{digest}.o"
         name, kinds = _name(source), _kinds(source)
@@ -93,6 +102,40 @@ def load(source: str) -> Compiled:
                 _write(path, _seal(path.name, code) + code)
         _loaded[digest] = Compiled(name, kinds, code)
     return _loaded[digest]
+
+
+def load_within(source: str, seconds: float) -> Compiled | None:
+    """As `load`, but None if compiling a long source would take more than so many seconds.
+
+    A long source that is not kept yet is compiled by a process of its own, which is ended then. A short
+    one takes less time than a process does to start, and is compiled here.
+    """
+    place = folder()
+    if len(source) < LONG_SOURCE or _is_kept(source, place):
+        return load(source)
+    command = [sys.executable, "-P", "-c", _COMPILE]
+    environment = {**os.environ, "KVSPEC_CACHE": str(place)}
+    try:
+        subprocess.run(  # noqa: S603  # this interpreter, on a program that is written here
+            command,
+            input=source.encode(),
+            env=environment,
+            timeout=max(seconds, 0.0),
+            check=False,
+            stderr=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    return load(source)
+
+
+def _digest(source: str) -> str:
+    return hashlib.sha256("\n".join((*_environment(), source)).encode()).hexdigest()[:24]
+
+
+def _is_kept(source: str, place: Path) -> bool:
+    digest = _digest(source)
+    return digest in _loaded or _read(place / f"{digest}.o") is not None
 
 
 def _compile(text: str) -> bytes:

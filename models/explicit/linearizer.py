@@ -32,7 +32,7 @@ from kvspec.models.explicit.linear import (
     search,
 )
 from kvspec.models.explicit.packing import WORD_BITS
-from kvspec.models.explicit.stepper import Stepper
+from kvspec.models.explicit.stepper import READ, Stepper
 
 Array = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -68,7 +68,7 @@ class Problem:
 
 @attrs.frozen
 class Limits:
-    """When a search gives up: seconds, configurations kept, and bytes for them. None: never.
+    """When a search gives up: seconds, configurations kept, and bytes for its tables. None: never.
 
     deadline: when the seconds are over, by `time.perf_counter`, once they have begun.
     """
@@ -83,6 +83,31 @@ class Limits:
         if self.seconds is None or self.deadline is not None:
             return self
         return attrs.evolve(self, deadline=time.perf_counter() + self.seconds)
+
+    def anew(self, seconds: float | None) -> Limits:
+        """The same limits with so many seconds, which have not begun."""
+        return attrs.evolve(self, seconds=seconds, deadline=None)
+
+    def check(self) -> None:
+        """Raise LimitError if the seconds are over."""
+        if self.deadline is not None and time.perf_counter() >= self.deadline:
+            raise LimitError(f"no answer within {self.seconds:g} s")
+
+    def check_bytes(self, needed: int, what: str) -> None:
+        """Raise LimitError if so many bytes are too many."""
+        if needed > self.max_bytes:
+            raise LimitError(
+                f"{what} need {needed:,} bytes of memory, the limit is {self.max_bytes:,}"
+            )
+
+
+class LimitError(Exception):
+    """A limit was reached before there was an answer; its text is the reason."""
+
+    @property
+    def reason(self) -> str:
+        """Which limit."""
+        return str(self)
 
 
 @attrs.frozen(eq=False)
@@ -133,7 +158,18 @@ class Linearizer:
         if needed > limits.max_bytes:
             reason = f"{count:,} operations of {clients:,} clients need {needed:,} bytes of memory"
             return Solution("unknown", f"{reason}, the limit is {limits.max_bytes:,}", (), 0, 0, 0)
+        limits = limits.begun()
+        if not self.stepper.address and not self._can_go(problem, limits):
+            reason = f"the step of {self.stepper.instance!r} is not compiled"
+            return Solution("unknown", f"{reason} within {limits.seconds:g} s", (), 0, 0, 0)
         return _Run(self, problem, start, variant, limits, prune=prune).go(order=order)
+
+    def _can_go(self, problem: Problem, limits: Limits) -> bool:
+        """Whether the step is compiled by the deadline, or not needed as there are reads alone."""
+        if (problem.rows[:: self.stepper.width] == READ).all():
+            return True
+        left = None if limits.deadline is None else limits.deadline - time.perf_counter()
+        return self.stepper.compiles_within(left)
 
     def arrays(self, count: int, size: int) -> tuple[Array, Array, Array, Array]:
         """States at each depth, and an empty memo of the first size."""
@@ -163,6 +199,7 @@ class _Run:
         self.owner = owner
         self.problem = problem
         self.variant = variant
+        self.address = owner.stepper.address
         self.prune = int(prune)
         count, clients = problem.invoked.shape[0], problem.first.shape[0] - 1
         self.clients = clients
@@ -235,7 +272,7 @@ class _Run:
         p = self.problem
         return int(
             search(
-                self.owner.stepper.step.address,
+                self.address,
                 self.variant,
                 self.owner.words,
                 self.owner.stepper.width,

@@ -12,11 +12,9 @@ apart. Codes are numbered from 1 in the order of `Stepper.codes`.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import State
-from kvspec.models.explicit.cache import Compiled, load
+from kvspec.models.explicit.cache import Compiled, load, load_within
 from kvspec.models.explicit.expand import slots
 from kvspec.models.explicit.folding import Val, constant
 from kvspec.models.explicit.packing import Layout, codes, encode, make_layout
@@ -45,12 +43,27 @@ class Stepper:
             sorted({guard.code.name for action in actions.values() for guard in action.guards})
         )
         self.code_numbers = {name: number for number, name in enumerate(self.codes, 1)}
+        self._step: Compiled | None = None
         self.width = max(3, *(1 + len(slots(a, self.layout)) for a in actions.values()))
 
-    @cached_property
+    @property
     def step(self) -> Compiled:
         """The compiled step."""
-        return load(self.source())
+        if self._step is None:
+            self._step = load(self.source())
+        return self._step
+
+    @property
+    def address(self) -> int:
+        """Where the compiled step is; 0 until it is compiled."""
+        return 0 if self._step is None else self._step.address
+
+    def compiles_within(self, seconds: float | None) -> bool:
+        """Whether the step is compiled, or was now within so many seconds; None: however long it takes."""
+        if self._step is None:
+            source = self.source()
+            self._step = load(source) if seconds is None else load_within(source, seconds)
+        return self._step is not None
 
     def source(self) -> str:
         """The generated source of the step, to be read."""

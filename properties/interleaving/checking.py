@@ -31,7 +31,7 @@ def linearizability(seconds: float | None = SECONDS, max_bytes: int = BYTES) -> 
 
     def check(history: History) -> Judgement:
         checker = checker_of(history.instance)
-        decision = checker.decide(checker.pack(history), limits)
+        decision = checker.judge(history, limits)
         reason = decision.reason
         if decision.verdict == VIOLATED:
             reason = _why(checker, history, decision.order, decision.part)

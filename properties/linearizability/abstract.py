@@ -18,6 +18,7 @@ import attrs
 
 from kvspec.models.concrete.compiled import Layout
 from kvspec.models.concrete.state import State, Value, values_of
+from kvspec.models.explicit.linearizer import Limits
 from kvspec.spec.language import (
     Apply,
     Bijective,
@@ -73,7 +74,8 @@ def found(values: Values, reads: int) -> Found:
 class Reached:
     """The values that cells may have in the states reached, growing until nothing is added."""
 
-    def __init__(self, instance: Instance, start: State) -> None:
+    def __init__(self, instance: Instance, start: State, limits: Limits) -> None:
+        self.limits = limits
         self.instance = instance
         self.layout = Layout(instance)
         self.types: list[Type] = []
@@ -185,6 +187,7 @@ class Evaluator:
     def members(self, symbols: Sequence[Symbol]) -> Iterator[tuple[Value, ...]]:
         """Bind the symbols to each choice of members in turn."""
         for chosen in product(*(values_of(symbol.type, self.instance) for symbol in symbols)):
+            self.reached.limits.check()
             for symbol, member in zip(symbols, chosen, strict=True):
                 self.names[symbol.name] = member
             yield chosen

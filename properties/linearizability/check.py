@@ -22,12 +22,12 @@ import numpy as np
 from kvspec.models.concrete.machine import Machine
 from kvspec.models.concrete.state import State
 from kvspec.models.explicit.linear import components
-from kvspec.models.explicit.linearizer import Limits, Linearizer, Problem
+from kvspec.models.explicit.linearizer import LimitError, Limits, Linearizer, Problem
 from kvspec.models.explicit.stepper import Stepper
 from kvspec.properties.linearizability.errors import HistoryError
 from kvspec.properties.linearizability.history import History
 from kvspec.properties.linearizability.parts import joined, merged
-from kvspec.properties.linearizability.universe import Packed, Universe
+from kvspec.properties.linearizability.universe import NO_LIMITS, Packed, Universe
 from kvspec.spec.language import Instance
 
 HOLDS, VIOLATED, UNKNOWN = "holds", "violated", "unknown"
@@ -96,15 +96,44 @@ class Checker:
         """The state before the first operation."""
         return self.initial if history.start is None else history.start
 
-    def pack(self, history: History, forgotten: frozenset[int] = frozenset()) -> Packed:
-        """A history as arrays; forgotten: places of operations that may have been told anything."""
+    def pack(
+        self,
+        history: History,
+        forgotten: frozenset[int] = frozenset(),
+        limits: Limits = NO_LIMITS,
+    ) -> Packed:
+        """A history as arrays; forgotten: places of operations that may have been told anything.
+
+        Raises LimitError at a limit.
+        """
         start = self.start_of(history)
         universe = self._universes.get(start)
         if universe is None:
             if len(self._universes) >= MOST_STARTS:
                 self._universes.clear()
             universe = self._universes[start] = Universe(self.stepper, start)
-        return universe.pack(history, forgotten)
+        try:
+            return universe.pack(history, forgotten, limits)
+        except LimitError:
+            del self._universes[start]  # what it was taking in is there in part
+            raise
+
+    def judge(
+        self,
+        history: History,
+        limits: Limits | None = None,
+        *,
+        forgotten: frozenset[int] = frozenset(),
+        order: bool = True,
+        prune: bool | None = None,
+    ) -> Decision:
+        """The verdict on a history; what the limits bound begins with its arrays."""
+        limits = (limits or Limits()).begun()
+        try:
+            packed = self.pack(history, forgotten, limits)
+        except LimitError as limit:
+            return Decision(UNKNOWN, limit.reason, 1, (), (), 0, 0, 0)
+        return self.decide(packed, limits, order=order, prune=prune)
 
     def decide(
         self,

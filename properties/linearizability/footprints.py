@@ -20,6 +20,7 @@ import attrs
 
 from kvspec.models.concrete.evaluate import Bound
 from kvspec.models.concrete.state import State, Value, values_of
+from kvspec.models.explicit.linearizer import Limits
 from kvspec.properties.linearizability.abstract import Evaluator, Reached, Values
 from kvspec.properties.linearizability.history import Read as CellRead
 from kvspec.properties.linearizability.history import Told
@@ -72,10 +73,12 @@ def shape_of(action: Action, values: tuple[Bound, ...]) -> Shape:
 class Footprints:
     """The footprints of events of some shapes, in the states that these reach from a start."""
 
-    def __init__(self, instance: Instance, start: State, shapes: Iterable[Shape]) -> None:
+    def __init__(
+        self, instance: Instance, start: State, shapes: Iterable[Shape], limits: Limits
+    ) -> None:
         self.instance = instance
         self.shapes: frozenset[Shape] = frozenset()
-        self.reached = Reached(instance, start)
+        self.reached = Reached(instance, start, limits)
         self._made: dict[tuple[Shape, Told | None], Footprint] = {}
         self.extend(shapes)
 
@@ -170,6 +173,7 @@ class _Walk:
 
     def _case(self) -> None:
         """The guards in order, as far as the answer depends on them."""
+        self.reached.limits.check()
         told = self.told
         codes = [guard.code.name for guard in self.action.guards]
         last = len(codes)

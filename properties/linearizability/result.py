@@ -51,21 +51,22 @@ def check(
 ) -> Result:
     """Whether a history is linearizable, and if not, why.
 
-    seconds, max_states, max_bytes: limits of the search, past which the verdict is "unknown"; the
-    explanation of a violation takes at most as much again, and ten seconds. checker: one for the same
-    instance, to be used again. explain: tell why not. Raises HistoryError for what is no history.
+    seconds, max_states, max_bytes: limits of the search and of what makes it ready, past which the verdict
+    is "unknown"; the explanation of a violation takes at most as much again, and ten seconds. checker:
+    one for the same instance, to be used again. explain: tell why not. Raises HistoryError for what is
+    no history.
     """
     started = time.perf_counter()
-    limits = Limits(seconds=seconds, max_states=max_states, max_bytes=max_bytes)
+    limits = Limits(seconds=seconds, max_states=max_states, max_bytes=max_bytes).begun()
     checker = checker or Checker(history.instance)
-    found = checker.decide(checker.pack(history), limits)
+    found = checker.judge(history, limits)
     stuck: tuple[Stuck, ...] = ()
     window: Window | None = None
     order, part = found.order, found.part
     if found.verdict == VIOLATED and explain:
         shorter = EXPLAIN_SECONDS if seconds is None else min(seconds, EXPLAIN_SECONDS)
-        window = Shrinker(checker, history, attrs.evolve(limits, seconds=shorter)).window()
-        order = _longest(checker, history, found, attrs.evolve(limits, seconds=shorter))
+        window = Shrinker(checker, history, limits.anew(shorter)).window()
+        order = _longest(checker, history, found, limits.anew(shorter))
         start = checker.start_of(history)
         stuck = stuck_after(checker.machine, history, start, order, part)
     return Result(
@@ -90,7 +91,7 @@ def _longest(
     """The longest sequence of the part that fails, searched without ending branches early."""
     part = sorted(found.part)
     alone = attrs.evolve(history, operations=tuple(history.operations[n] for n in part))
-    again = checker.decide(checker.pack(alone), limits, prune=False)
+    again = checker.judge(alone, limits, prune=False)
     order = tuple(part[n] for n in again.order)
     return order if len(order) >= len(found.order) else found.order
 

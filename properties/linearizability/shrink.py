@@ -89,8 +89,8 @@ class Shrinker:
     def _verdict(self, history: History, kept: list[int] | range) -> str:
         """The verdict with all but these answers forgotten."""
         forgotten = frozenset(range(len(history.operations))) - frozenset(kept)
-        packed = self.checker.pack(history, forgotten)
-        return self.checker.decide(packed, self.limits, order=False).verdict
+        judged = self.checker.judge(history, self.limits, forgotten=forgotten, order=False)
+        return judged.verdict
 
 
 def cut_after(history: History, moment: int) -> History:

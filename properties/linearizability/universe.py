@@ -17,7 +17,7 @@ import numpy as np
 from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import State, Value, values_of
 from kvspec.models.explicit.linear import ANY_ANSWER, ANY_REFUSAL, NEVER, NO_ANSWER
-from kvspec.models.explicit.linearizer import Problem
+from kvspec.models.explicit.linearizer import Limits, Problem
 from kvspec.models.explicit.packing import encode
 from kvspec.models.explicit.stepper import ACCEPTED, READ, Stepper
 from kvspec.properties.linearizability.errors import HistoryError
@@ -40,6 +40,8 @@ SPARE_SHAPES = 64
 """Shapes of earlier histories are kept while they are no more than those of the next one and so many."""
 MOST_ROWS = 1 << 18
 """Rows are forgotten when there are more."""
+
+NO_LIMITS = Limits(seconds=None, max_bytes=1 << 62)
 
 Class = tuple[Shape | Read | None, Told | None]
 _FORGOTTEN: Class = (None, None)
@@ -97,11 +99,12 @@ class Universe:
         self.instance = stepper.instance
         self.start = start
         self.words = np.array(stepper.pack(start), np.int64)
+        self.limits = NO_LIMITS
         self._shapes: dict[Any, Shape] = {}
         self._begin(())
 
     def _begin(self, shapes: Iterable[Shape]) -> None:
-        self.prints = Footprints(self.instance, self.start, shapes)
+        self.prints = Footprints(self.instance, self.start, shapes, self.limits)
         self._begin_rows()
 
     def _begin_rows(self) -> None:
@@ -111,8 +114,18 @@ class Universe:
         self._conflicts = self._read = self._put = self._quiet = np.zeros(0, np.int64)
         self._masks = np.zeros((2, 0, 0), np.uint8)
 
-    def pack(self, history: History, forgotten: frozenset[int] = frozenset()) -> Packed:
-        """The arrays of a history; forgotten: places of operations that may have been told anything."""
+    def pack(
+        self,
+        history: History,
+        forgotten: frozenset[int] = frozenset(),
+        limits: Limits = NO_LIMITS,
+    ) -> Packed:
+        """The arrays of a history; forgotten: places of operations that may have been told anything.
+
+        Raises LimitError at a limit; the universe is of no use then, as it may lack what it was adding.
+        """
+        self.limits = self.prints.reached.limits = limits
+        limits.check()
         operations = history.operations
         clients, invoked, returned = _times(operations)
         numbers = self._numbers(operations, forgotten)
@@ -242,7 +255,15 @@ class Universe:
             else:
                 footprint = self.prints.of_event(what, told)
             self._footprints.append(footprint)
+            self._check(number + 1)
         return number
+
+    def _check(self, classes: int) -> None:
+        """That the time is not over, and that the tables of so many classes have room."""
+        self.limits.check()
+        masks = self.prints.reached.layout.size // 8 + 1
+        each = 8 * classes + 4 * masks + 16 * self.stepper.layout.words
+        self.limits.check_bytes(classes * each, f"the conflicts of {classes:,} kinds of operation")
 
     def _tables(self) -> None:
         """Which classes conflict, row by row, and the bits of a state that they read and put."""
@@ -257,9 +278,10 @@ class Universe:
         self._masks = np.concatenate((self._masks.reshape(2, before, size), masks), axis=1)
         table = np.zeros((many, many), np.int64)
         table[:before, :before] = self._conflicts.reshape(before, before)
-        once = (masks[0][:, None] & self._masks[1][None]).any(-1)
-        other = (masks[1][:, None] & self._masks[0][None]).any(-1)
-        table[before:] = once | other
+        for row in range(len(new)):
+            self.limits.check()
+            once = (self._masks[1] & masks[0, row]).any(-1)
+            table[before + row] = once | (self._masks[0] & masks[1, row]).any(-1)
         table[:, before:] = table[before:].T
         self._conflicts = table.reshape(-1)
         quiet = np.array([f.writes == 0 for f in new], np.int64)

@@ -40,9 +40,9 @@ def linearize(
 
     Args:
         files: histories as JSON documents; docs/linearizability.md has their format.
-        max_seconds: the search of a history ends after so many seconds.
+        max_seconds: the search of a history, with what makes it ready, ends after so many seconds.
         max_states: it ends after so many configurations.
-        max_memory: it takes at most so many MiB.
+        max_memory: its tables take at most so many MiB.
         picture: draw the history, the only one given, into this SVG file.
         output: how the answer is told.
     """
