@@ -3,6 +3,8 @@
 import json
 import shutil
 
+import pytest
+
 from kvspec.cli.histories import stored_histories
 from kvspec.cli.verdicts import HOLDS, UNKNOWN, VIOLATED
 from kvspec.counterexamples import history_files
@@ -28,6 +30,18 @@ def test_another_verdict_is_told(tmp_path, monkeypatch) -> None:
     assert found.verdict == VIOLATED
     assert "lost-update.json: found violated, expected holds" in found.text
     assert "publish-seen-whole.json: found holds, expected None" in found.text
+
+
+@pytest.mark.parametrize(("kept", "lost"), [(HOLDS, VIOLATED), (VIOLATED, HOLDS)])
+def test_histories_of_one_kind_are_no_pass(tmp_path, monkeypatch, kept: str, lost: str) -> None:
+    """Where all must hold, or none, nothing shows that the checker tells them apart (C5)."""
+    for path in history_files.FOLDER.glob("*.json"):
+        if json.loads(path.read_text(encoding="utf-8"))["expected"] == kept:
+            shutil.copy(path, tmp_path)
+    monkeypatch.setattr(history_files, "FOLDER", tmp_path)
+    found = stored_histories()
+    assert (found.verdict, found.data["missing"]) == (UNKNOWN, [lost])
+    assert f"{lost}: found no history that must be {lost}, expected one" in found.text
 
 
 def test_no_history_is_no_pass(tmp_path, monkeypatch) -> None:

@@ -1,10 +1,17 @@
 import json
+import shutil
 
 import pytest
 
+from kvspec.cli.interleave import explored
+from kvspec.cli.plan import orders_stage
+from kvspec.counterexamples import interleavings
 from kvspec.counterexamples.interleavings import interleaving_path
 from kvspec.counterexamples.interleavings.files import read_interleaving
+from kvspec.models.decode import backend_requests, concurrent_scenarios
 from kvspec.models.decode.concurrent_faults import CONCURRENCY_FAULTS
+from kvspec.models.decode.concurrent_scenarios import SCENARIOS
+from kvspec.report.results import result_rows
 
 
 def test_a_sound_cache_ends_with_0(kvspec) -> None:
@@ -98,6 +105,54 @@ def test_all_stored_orders_go_as_told(kvspec, tmp_path) -> None:
     assert ran.code == 0
     assert f"holds: {many} of {many} replays went as told" in ran.out
     assert (tmp_path / "ci.xml").read_text(encoding="utf-8").count("<testcase") == many
+
+
+def test_a_fault_without_a_stored_order_is_no_pass(kvspec, tmp_path, monkeypatch) -> None:
+    """What is gone from the library is named: replays of the rest say nothing of it (D5)."""
+    shutil.copy(interleaving_path("finish.lost-update"), tmp_path)
+    monkeypatch.setattr(interleavings, "interleavings", lambda: sorted(tmp_path.glob("*.json")))
+    ran = kvspec("interleave", "replay", "--json")
+    assert (ran.code, ran.json["verdict"]) == (3, "unknown")
+    assert set(ran.json["missing"]) == set(CONCURRENCY_FAULTS) - {"finish.lost-update"}
+    assert len(ran.json["replays"]) == 2
+    told = kvspec("interleave", "replay")
+    assert "publish.torn: found no stored interleaving of this fault" in told.out
+
+
+def test_named_orders_need_not_be_all(kvspec) -> None:
+    """Who asks for one is not told what else could be asked for."""
+    one = kvspec("interleave", "replay", "prepare.unlocked", "--json")
+    assert (one.code, one.json["missing"]) == (0, [])
+
+
+def test_the_stage_explores_sound_caches_and_fails_where_one_does(monkeypatch) -> None:
+    """All orders with one preemption are run, of every scenario that is not too large (D5)."""
+    kept = {name: SCENARIOS[name] for name in ("two-appends", "fork-and-look", "busy")}
+    monkeypatch.setattr(concurrent_scenarios, "SCENARIOS", kept)
+    told = []
+    found = explored(1, lambda *now: told.append(now))
+    assert found.verdict == "holds"
+    assert [now[2] for now in told] == ["two-appends", "fork-and-look"]
+    assert all(each["is_whole"] for each in found.data["scenarios"])
+    timed = {"stage": "concurrency orders", "command": found.command, "wall_seconds": 1.0}
+    (row,) = result_rows([timed | found.data])
+    assert row[1:3] == ("up to 1 preemptions", "61 orders of 2 scenarios")
+
+    def child_by_child(tables, slots, entries):
+        for slot, entry in zip(slots, entries, strict=True):
+            slot.entry = entry
+
+    monkeypatch.setattr(backend_requests, "enter_together", child_by_child)
+    assert explored(1, lambda *now: None).verdict == "violated"
+
+
+@pytest.mark.slow
+def test_the_stage_takes_every_scenario() -> None:
+    """As it is in `kvspec verify`, it leaves no scenario out but the large one (D5)."""
+    found = orders_stage(lambda *now: None)
+    names = [each["scenario"] for each in found.data["scenarios"]]
+    assert found.verdict == "holds"
+    assert names == [each.name for each in SCENARIOS.values() if not each.is_large]
 
 
 @pytest.mark.parametrize(

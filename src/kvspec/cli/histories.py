@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvspec.cli.verdicts import HOLDS, VIOLATED, Answer, Check, worst
+from kvspec.cli.verdicts import HOLDS, UNKNOWN, VIOLATED, Answer, Check, worst
 
 
 def stored_histories() -> Answer:
-    """Check every stored history; what its file expects must come out, and it must expect something."""
+    """Check every stored history; what its file expects must come out, and it must expect something.
+
+    Unless some must hold and some must not, it is unknown whether the checker tells them apart.
+    """
     from kvspec.counterexamples.history_files import FOLDER, read_history
     from kvspec.properties.linearizability.result import check
 
@@ -24,10 +27,21 @@ def stored_histories() -> Answer:
         checks.append(
             Check("histories", path.name, verdict, result.seconds, message, place=(str(path), 1))
         )
+    stored = len(checks)
+    expected = {each["expected"] for each in told}
+    missing = [kind for kind in (HOLDS, VIOLATED) if kind not in expected]
+    checks += [
+        Check(
+            "histories",
+            kind,
+            UNKNOWN,
+            message=f"found no history that must be {kind}, expected one",
+        )
+        for kind in missing
+    ]
     verdict = worst(each.verdict for each in checks)
     failed = [f"{each.name}: {each.message}" for each in checks if each.verdict != HOLDS]
-    text = "\n".join(
-        [*failed, f"{verdict}: {len(checks) - len(failed)} of {len(checks)} histories"]
-    )
-    data = {"verdict": verdict, "histories": told}
+    as_told = sum(each.verdict == HOLDS for each in checks)
+    text = "\n".join([*failed, f"{verdict}: {as_told} of {stored} histories"])
+    data = {"verdict": verdict, "histories": told, "missing": missing}
     return Answer("linearize", verdict, data, text, tuple(checks))

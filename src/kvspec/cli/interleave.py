@@ -16,11 +16,14 @@ from kvspec.cli.progress import counting
 from kvspec.cli.verdicts import Answer, Check, worst
 
 if TYPE_CHECKING:
+    from kvspec.cli.stages import Tell
     from kvspec.models.decode.concurrent_scenarios import Scenario
     from kvspec.properties.interleaving import Failing, Interleavings
     from kvspec.properties.interleaving.judging import Check as Judging
     from kvspec.properties.linearizability.history import History
 
+MOST = 200_000
+"""Schedules of a scenario after which its exploration is cut."""
 REPLAY, LOAD = "replay", "load"
 WHERE = "kvspec interleave"
 Bound = Annotated[int, Parameter(validator=Number(gte=0, lte=8))]
@@ -49,7 +52,7 @@ def interleave(
     sample: Sample = None,
     seed: int = 0,
     layout: str | None = None,
-    most: Many = 200_000,
+    most: Many = MOST,
     save: Path | None = None,
     history: Path | None = None,
     output: CheckOutput = CheckOutput(),  # noqa: B008  # frozen, and how cyclopts takes a group
@@ -140,6 +143,19 @@ def _answer(scenarios: list[Scenario], wanted: Wanted) -> Answer:
     found = [_one(each, wanted, check) for each in scenarios]
     failing = next((each.failing for each in found if each.failing is not None), None)
     return _told(found, wanted, _write(failing, wanted, check))
+
+
+def explored(preemptions: int, tell: Tell) -> Answer:
+    """Every scenario but the large ones on a sound cache, with at most so many preemptions."""
+    from kvspec.properties.interleaving import explore_scenario
+    from kvspec.properties.interleaving.checking import linearizability
+
+    wanted = Wanted(None, preemptions, None, 0, None, MOST, None, None)
+    scenarios, check, found = _scenarios((), wanted), linearizability(), []
+    for place, scenario in enumerate(scenarios):
+        tell(place, len(scenarios), scenario.name)
+        found.append(explore_scenario(scenario, preemptions=preemptions, check=check, most=MOST))
+    return _told(found, wanted, "")
 
 
 def _write(failing: Failing | None, wanted: Wanted, check: Judging) -> str:

@@ -29,19 +29,22 @@ class Told:
 
 
 def replay_files(names: tuple[str, ...]) -> Answer:
-    """Replay these, or all that are stored."""
+    """Replay these, or all that are stored; then a fault of which none is stored makes it unknown."""
     from kvspec.counterexamples.interleavings import interleavings
+    from kvspec.models.decode.concurrent_faults import CONCURRENCY_FAULTS
     from kvspec.properties.interleaving.checking import linearizability
 
     paths = [_find(name) for name in names] or interleavings()
     check = linearizability()
     found: list[Told] = []
+    missing = () if names else tuple(CONCURRENCY_FAULTS)
     for path in paths:
         read = _read(path)
+        missing = tuple(fault for fault in missing if fault not in read.planted)
         found.append(_on_faulty(read, check))
         if read.planted:
             found.append(_on_sound(read, check))
-    return _answer(found)
+    return _answer(found, missing)
 
 
 def _find(name: str) -> Path:
@@ -116,11 +119,11 @@ def _on_sound(read: Resolved, check: Judging) -> Told:
     return Told(read.where, "sound", judged.verdict, outcome, judged.reason or note, found)
 
 
-def _answer(found: list[Told]) -> Answer:
-    """All replays, for machines and for people."""
+def _answer(found: list[Told], missing: tuple[str, ...]) -> Answer:
+    """All replays, for machines and for people; ``missing`` are faults that none of them has."""
     from kvspec.report.tables import text_table
 
-    verdict = worst(each.verdict for each in found)
+    verdict = worst([*(each.verdict for each in found), *([UNKNOWN] if missing else [])])
     rows = [
         (each.file, each.target, each.outcome, "yes" if each.replayed.applies else "no")
         for each in found
@@ -128,10 +131,13 @@ def _answer(found: list[Told]) -> Answer:
     parts = [text_table(("file", "cache", "outcome", "step by step"), rows)]
     shown = [each for each in found if each.message and (each.verdict != HOLDS or len(found) < 3)]
     parts += [f"{each.file} ({each.target}): {each.message}" for each in shown]
+    told = "found no stored interleaving of this fault, expected one"
+    parts += [f"{fault}: {told}" for fault in missing]
     passed = sum(each.verdict == HOLDS for each in found)
     parts.append(f"{verdict}: {passed} of {len(found)} replays went as told")
     data: dict[str, Any] = {
         "verdict": verdict,
+        "missing": list(missing),
         "replays": [
             {
                 "file": each.file,
@@ -150,5 +156,5 @@ def _answer(found: list[Told]) -> Answer:
     checks = tuple(
         Check(f"interleave replay {each.target}", each.file, each.verdict, message=each.message)
         for each in found
-    )
+    ) + tuple(Check("interleave replay", fault, UNKNOWN, message=told) for fault in missing)
     return Answer("interleave", verdict, data, "\n\n".join(parts), checks)

@@ -68,6 +68,7 @@ def plan(subject: KnownSystem, kinds: list[str], jobs: int) -> list[Stage]:
     if "concurrency" in kinds and whole:
         stages.append(Stage("concurrency histories", f"{_HERE}:histories_stage"))
         stages.append(Stage("concurrency interleavings", f"{_HERE}:interleavings_stage"))
+        stages.append(Stage("concurrency orders", f"{_HERE}:orders_stage"))
     if "formulas" in kinds and whole:
         stages.append(Stage("formulas", f"{_HERE}:formulas_stage"))
     if "documents" in kinds and whole:
@@ -177,6 +178,15 @@ def interleavings_stage(tell: Tell) -> Answer:
     tell(0, 1, "")
     absent = torch_absent()
     return unknown_answer("interleave", absent) if absent else replay_files(())
+
+
+def orders_stage(tell: Tell) -> Answer:
+    """Every scenario on a sound torch cache, in every order with at most one preemption."""
+    from kvspec.cli.backends import torch_absent
+    from kvspec.cli.interleave import explored
+
+    absent = torch_absent()
+    return unknown_answer("interleave", absent) if absent else explored(1, tell)
 
 
 def formulas_stage(tell: Tell) -> Answer:

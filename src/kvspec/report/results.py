@@ -58,7 +58,14 @@ def _told(result: Result) -> tuple[str, str, str]:
     if command == "interleave" and "replays" in result:
         replays = result["replays"]
         held = sum(each["verdict"] == "holds" for each in replays)
-        return "interleavings", "stored", f"{held} of {len(replays)} replays"
+        missing = len(result.get("missing", ()))
+        extent = f"{held} of {len(replays)} replays"
+        return "interleavings", "stored", extent + f", none of {missing} faults" * bool(missing)
+    if command == "interleave" and "scenarios" in result:
+        scenarios = result["scenarios"]
+        orders = sum(sum(each["schedules"]) for each in scenarios)
+        extent = f"{orders:,} orders of {len(scenarios)} scenarios"
+        return "interleavings", f"up to {result['preemptions']} preemptions", extent
     if command == "formulas" and "identities" in result:
         identities = result["identities"]
         held = sum(each["verdict"] == "holds" for each in identities)
