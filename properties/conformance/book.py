@@ -8,6 +8,8 @@ import attrs
 
 from kvspec.properties.conformance.judge import SILENT, Finding
 
+DETOUR = 4
+"""Calls more in a trace that are worth it where then a single guard fails."""
 CANDIDATES = 4
 """Places of a break that are kept for each rule: the nearest ones, should the first not come again."""
 
@@ -17,7 +19,8 @@ class Spot:
     """Where a rule was broken: the state, the event, and the run that led there.
 
     past: rules that the run had broken before. run: events by number from a reset, this one the last.
-    depth: distance of the state from the initial one.
+    depth: distance of the state from the initial one. is_alone: no other guard fails there than that of
+    the rule.
     """
 
     finding: Finding
@@ -26,11 +29,17 @@ class Spot:
     depth: int
     run: tuple[int, ...]
     past: tuple[str, ...] = ()
+    is_alone: bool = False
 
     @property
     def rank(self) -> tuple[bool, bool, int, int]:
-        """The less, the better to show: nothing broken before, accepted in silence, then the nearest."""
-        return bool(self.past), self.finding.manner != SILENT, self.depth, len(self.run)
+        """The less, the better to show: nothing broken before, accepted in silence, then the nearest.
+
+        Where other guards fail as well, a reader cannot tell which is missing: that counts as a way so
+        much longer.
+        """
+        depth = self.depth + (0 if self.is_alone else DETOUR)
+        return bool(self.past), self.finding.manner != SILENT, depth, len(self.run)
 
 
 @attrs.define

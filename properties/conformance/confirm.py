@@ -47,6 +47,7 @@ class Trace:
     show it each time. before, after: the cache in its own words around the last call. damage: what
     could be measured after it. past: rules that the calls before it broke. hidden: the shortest way to
     the same state does not show it, so that the cache remembers more than the specification tells.
+    is_alone: in the last call a single guard fails.
     """
 
     instance: str
@@ -60,6 +61,7 @@ class Trace:
     damage: str = ""
     past: tuple[str, ...] = ()
     hidden: bool = False
+    is_alone: bool = False
 
 
 @attrs.frozen
@@ -221,6 +223,7 @@ def _trace(
         damage=found.damage,
         past=tuple(dict.fromkeys(earlier)),
         hidden=hidden,
+        is_alone=bool(run and explorer.graph.alone[found.places[-1]][run[-1]]),
     )
 
 

@@ -234,7 +234,8 @@ class Explorer:
             book.untold[f"{action}/{code}"] += 1
         for finding in judged.findings:
             depth, run = self.graph.depth[place], tuple(self.run)
-            book.note(Spot(finding, place, number, depth, run, past))
+            is_alone = bool(self.graph.alone[place][number])
+            book.note(Spot(finding, place, number, depth, run, past, is_alone))
         for finding in judged.follows:
             book.follows.setdefault(finding.rule, past[0])
         for rule in judged.blurred:

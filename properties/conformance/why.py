@@ -17,7 +17,8 @@ from kvspec.properties.conformance.graph import Graph
 from kvspec.properties.conformance.judge import CRASHES, HARM, REFUSES, SILENT, STATE, WRONG_CODE
 from kvspec.properties.conformance.rules import CLAIM, CLAIM_KINDS, GUARD, REPEATABLE, Rule
 from kvspec.properties.core import properties
-from kvspec.spec.language import Property
+from kvspec.spec.language import Property, Read
+from kvspec.spec.language.expr import walk
 
 LOOKED_AT = 40
 """States that are looked at beyond a call that should have been refused."""
@@ -57,7 +58,10 @@ def why(rule: Rule, trace: Trace, graph: Graph) -> str:
 
 
 def protects(rule: Rule, graph: Graph, place: int, number: int) -> Property | None:
-    """The first claim that fails if the call is carried out although the guard fails."""
+    """The first claim that fails if the call is carried out although the guard fails.
+
+    Claims that read what the guard reads come first: should other guards fail as well, they protect others.
+    """
     if rule.action is None:
         return None
     event, before = graph.events[number], graph.state(place)
@@ -69,9 +73,16 @@ def protects(rule: Rule, graph: Graph, place: int, number: int) -> Property | No
     done = Machine(attrs.evolve(roomy, system=system)).step(before, event)
     if done.kind != "accepted":
         return None
+    condition = () if rule.guard is None else walk(rule.guard.condition)
+    read = {node.variable.name for node in condition if isinstance(node, Read)}
     machine, claims = Machine(roomy), properties.of_kind(*CLAIM_KINDS)
+    claims.sort(key=lambda claim: read.isdisjoint(_names_in(claim)))
     found = _first_broken(machine, claims, before, event, done)
     return found or _later(machine, claims, done.state)
+
+
+def _names_in(claim: Property) -> set[str]:
+    return {node.variable.name for node in walk(claim.body) if isinstance(node, Read)}
 
 
 def _later(machine: Machine, claims: list[Property], state: State) -> Property | None:
