@@ -14,7 +14,7 @@ import pytest
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "check-your-own-cache.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"# (\w+\.py)(, go on)?\n")
-REAL = "## 7. "
+REAL = "## 8. "
 """The step from which on Transformers is needed."""
 
 
@@ -124,7 +124,7 @@ def test_the_page_has_files_and_commands():
     """The blocks are found: at least four files, and a command in every step from the second on."""
     found = steps(PAGE.read_text(encoding="utf-8"))
     files = {step.name for step in found if not step.is_command}
-    assert {"my_cache.py", "my_adapter.py", "my_wrapper.py", "real_adapter.py"} <= files
+    assert {"my_cache.py", "my_adapter.py", "my_wrapper.py", "my_paged.py", "real_adapter.py"} <= files
     sections = PAGE.read_text(encoding="utf-8").split("\n## ")[2:]
-    assert len(sections) == 6
+    assert len(sections) == 7
     assert all("\n$ " in section for section in sections)
