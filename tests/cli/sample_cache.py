@@ -1,5 +1,6 @@
 """Caches for the tests of `kvspec test`: the specification itself, and one that forgets a check."""
 
+from kvspec.models.adapter import Adapter
 from kvspec.models.backend import Reply
 from kvspec.models.concrete import Machine
 
@@ -37,6 +38,10 @@ class Forgetful(Obedient):
 
 class Unfinished:
     """Not a cache."""
+
+
+class Adapted(Adapter):
+    """What kvspec conform takes, and kvspec test does not."""
 
 
 def layer_zero_alone():

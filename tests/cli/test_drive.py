@@ -1,5 +1,6 @@
 """`kvspec test`: a cache of one's own is driven; a difference is shrunk, shown and saved."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,11 @@ def test_a_forgetful_cache_is_caught(kvspec, tmp_path) -> None:
         (("test", "peer", "--backend", "no.such:cache"), "no module no", "check"),
         (("test", "peer", "--backend", "sample_cache:Nothing"), "Nothing", "check"),
         (("test", "peer", "--backend", "sample_cache:Unfinished"), "without reset", "methods"),
+        (
+            ("test", "--backend", "sample_cache:Adapted"),
+            "the Adapter Adapted",
+            "use kvspec conform",
+        ),
         ((*PEER[:3], "--backend", "sample_cache:Obedient", "--profile", "x"), "x", "choose"),
     ],
     ids=str,
@@ -52,6 +58,15 @@ def test_what_is_no_cache_is_an_error_of_usage(kvspec, words, found: str, do: st
     assert ran.code == 2
     assert found in ran.err
     assert do in ran.err.splitlines()[-1]
+
+
+def test_the_current_folder_is_looked_into(kvspec, tmp_path, monkeypatch) -> None:
+    """A cache beside the shell is found without more, as for kvspec conform."""
+    (tmp_path / "cache_from_here.py").write_text("from sample_cache import Obedient as Mine\n")
+    monkeypatch.setattr("sys.path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    ran = kvspec(*PEER, "--backend", "cache_from_here:Mine", "--json")
+    assert ran.code == 0, ran.err
 
 
 def test_without_torch_the_default_cache_is_missed(kvspec, monkeypatch) -> None:

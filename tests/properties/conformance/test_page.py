@@ -2,7 +2,11 @@
 
 import re
 
+import attrs
 import pytest
+
+from kvspec.properties.conformance.run import run_conformance
+from kvspec.properties.conformance.suite import part_named
 
 
 @pytest.fixture
@@ -103,3 +107,16 @@ def test_lines_are_not_long(tested) -> None:
         for page in tested(cache).pages.values():
             lines = [line for line in page.splitlines() if not line.startswith("See again")]
             assert max(len(line) for line in lines) <= 110
+
+
+@pytest.mark.parametrize("code", ["ABI_MISMATCH", "EMPTY_APPEND", "CONTEXT_FULL"])
+def test_the_trace_of_a_guard_breaks_that_guard_alone(planted, code) -> None:
+    """Where a call is as near in which no other guard fails, the page is about that one."""
+    cache = type("Forgetful", (planted.Sound,), {"forgets": (("begin", code),)})
+    part = attrs.evolve(part_named("KINDS"), quota=1)
+    rule = f"begin/{code}"
+    report = run_conformance(cache, instances=[part], only=[rule])
+    trace = report.results[rule].trace
+    assert trace.is_alone
+    rows = 0 if code == "EMPTY_APPEND" else 2 if code == "CONTEXT_FULL" else 1
+    assert f"n={rows})" in trace.calls[-1].text

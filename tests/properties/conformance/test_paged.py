@@ -62,6 +62,21 @@ def test_contents_that_nobody_compares_are_told(paged) -> None:
     assert "write damage()" not in measured.table()
 
 
+def test_rules_that_were_not_judged_for_one_reason_are_one_line(paged) -> None:
+    """A cache that shows little has a short report; with `every` each rule has a line of its own."""
+    report = run_conformance(paged.PagedAdapter, instances=["TINY"])
+    hidden = [r for r in report.of("not offered") if r.reason == "state is not observed"]
+    assert len(hidden) >= 4
+    short, whole = report.table(), report.table(every=True)
+    assert "rules" in short
+    assert "what they speak of is not observed" in short
+    for found in report.of("not offered"):
+        if found.rule.group not in report.not_offered:
+            assert f"{found.rule.id} " in whole
+    assert "cancel_txn/target" not in short
+    assert len(short.splitlines()) < len(whole.splitlines()) / 2
+
+
 def test_every_order_of_two_appends_after_a_fork_is_tried() -> None:
     """SHARED has each order of what parent and child do to shared rows, and no wrong call."""
     graph = build_graph(SHARED)
