@@ -15,12 +15,14 @@ from kvspec.counterexamples.interleavings.format import (
     EventRecord,
     Interleaving,
     LookRecord,
+    Scalar,
     StepRecord,
 )
 from kvspec.counterexamples.resolve import build_instance
 from kvspec.models.backend import Reply
 from kvspec.models.concrete import Event, Machine, parse_event
-from kvspec.models.concrete.text import member_name, parameter_json, value_from_json
+from kvspec.models.concrete.state import values_of
+from kvspec.models.concrete.text import member_name, parameter_json, value_from_json, value_json
 from kvspec.models.decode.concurrent import Look, looked_at
 from kvspec.models.decode.concurrent_faults import CONCURRENCY_FAULTS
 from kvspec.models.decode.concurrent_record import Asked, Call
@@ -247,5 +249,20 @@ def _answer(
         many = len(looked_at(call.handle, instance.sizes[Layer.__name__]))
         if len(record.seen) != many:
             raise TraceError(where, f"{len(record.seen)} values", f"{many}", "correct `seen`")
+        _check_seen(record.seen, call, instance, where)
         return tuple(record.seen)
     return Reply(record.accepted, record.code) if record.accepted is not None else None
+
+
+def _check_seen(seen: list[Scalar], call: Look, instance: Instance, where: str) -> None:
+    """Values have the types of their variables: JSON's `true` is no 1, though Python calls them equal."""
+    variables = instance.system.variables
+    for value, (name, _) in zip(
+        seen, looked_at(call.handle, instance.sizes[Layer.__name__]), strict=True
+    ):
+        kind = variables[name].type
+        types = {type(value_json(kind, each)) for each in values_of(kind, instance)}
+        if type(value) not in types:
+            raise TraceError(
+                f"{where}, {name}", repr(value), f"a value of {kind.name}", "correct `seen`"
+            )

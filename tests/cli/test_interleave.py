@@ -161,10 +161,12 @@ def test_the_stage_takes_every_scenario() -> None:
         (lambda d: d["history"][0].update(returned=77), "another history"),
         (lambda d: d["schedule"].pop(), "does not apply"),
         (lambda d: d.update(fault=None), "does not apply"),
+        (lambda d: d.update(preemptions=17), "told otherwise"),
+        (lambda d: d.update(reason="the moon"), "told otherwise"),
     ],
 )
 def test_a_file_that_does_not_go_as_told_ends_with_1(kvspec, tmp_path, change, outcome) -> None:
-    """Another history, or steps that do not apply, are no replay of the file."""
+    """Another history, steps that do not apply, or another reason are no replay of the file (D5)."""
     document = json.loads(interleaving_path("finish.lost-update").read_text(encoding="utf-8"))
     change(document)
     path = tmp_path / "changed.json"

@@ -90,7 +90,7 @@ def _replay(read: Resolved, planted: tuple[str, ...], check: Judging) -> Replaye
 
 
 def _on_faulty(read: Resolved, check: Judging) -> Told:
-    """On the cache that it was found on: the same steps, the same history, violated again."""
+    """On the cache that it was found on: the same steps and history, violated again, as the file says."""
     found = _replay(read, read.planted, check)
     outcome, verdict, message = "violated again", HOLDS, ""
     if not found.applies:
@@ -103,9 +103,27 @@ def _on_faulty(read: Resolved, check: Judging) -> Told:
     elif found.judged.verdict == HOLDS:
         outcome, verdict = "no violation", VIOLATED
         message = "found a history that is linearizable, expected the violation that the file tells"
+    else:
+        message = _differs(read, found)
+        if message:
+            outcome, verdict = "told otherwise", VIOLATED
     return Told(
         read.where, "faulty" if read.planted else "as it is", verdict, outcome, message, found
     )
+
+
+def _differs(read: Resolved, found: Replayed) -> str:
+    """What the file says of the run besides its steps and history, and is not so."""
+    document, run = read.document, found.recording.run
+    if run.preemptions != document.preemptions:
+        return (
+            f"found {run.preemptions} preemptions, expected {document.preemptions} as in the file"
+        )
+    if found.judged.reason != document.reason:
+        return (
+            f"found the reason {found.judged.reason!r}, expected {document.reason!r} as in the file"
+        )
+    return ""
 
 
 def _on_sound(read: Resolved, check: Judging) -> Told:

@@ -100,6 +100,16 @@ WRONG = {
     "ticks": (_put(("history", 0, "returned"), 1), ", history, call 1", "returns at 1"),
     "no such call": (_put(("history", 1, "client"), 0), ", history, call 2", "a call of client 0"),
     "other answer": (_put(("history", 1, "accepted"), True), ", history, call 2", "another kind"),
+    "a truth for a count": (
+        _put(("history", 1, "seen", 1), False),
+        ", history, call 2, version",
+        "False",
+    ),
+    "a count for a phase": (
+        _put(("history", 1, "seen", 0), 1),
+        ", history, call 2, phase",
+        "1",
+    ),
     "too few cells": (_put(("history", 1, "seen"), [1]), ", history, call 2", "1 values"),
 }
 
