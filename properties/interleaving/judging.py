@@ -1,8 +1,8 @@
 """The verdict on one run of a scenario: by the linearizability checker, or by how the run ended.
 
 Modelled: a run violates the specification if its history is no order of atomic steps, if its threads come
-to a deadlock, or if one of them raises an error, which no call of a cache may do. A run that was cut says
-nothing. Equal histories are checked once.
+to a deadlock, or if one of them raises an error, which no call of a cache may do. A run that was cut
+before that says nothing. Equal histories are checked once.
 """
 
 from __future__ import annotations
@@ -55,8 +55,6 @@ class Judge:
     def of(self, recording: Recording) -> Judgement:
         """The verdict on a run."""
         run = recording.run
-        if run.ending == "cut":
-            return Judgement(UNKNOWN, f"the run was cut: {run.told}")
         if run.errors:
             number, error = run.errors[0]
             told = " ".join(str(error).split()) or "no message"
@@ -65,6 +63,8 @@ class Judge:
                 f"client {number} got no answer: found {type(error).__name__} ({told}), expected "
                 "a reply or a refusal",
             )
+        if run.ending == "cut":
+            return Judgement(UNKNOWN, f"the run was cut: {run.told}")
         if run.ending == "deadlock":
             return Judgement(VIOLATED, f"deadlock: {run.told}")
         known = self._known.get(recording.asked)

@@ -1,13 +1,17 @@
+from functools import partial
+
 import attrs
 import pytest
 from every_order import is_linearizable
 
-from kvspec.models.decode.concurrent import ConcurrentBackend
+from kvspec.models.decode import concurrent_scenarios
+from kvspec.models.decode.concurrent import ConcurrentBackend, Look
 from kvspec.models.decode.concurrent_faults import CONCURRENCY_FAULTS
 from kvspec.models.decode.concurrent_scenarios import SCENARIOS, run_scenario
 from kvspec.models.decode.kinds import LAYOUT_KINDS
-from kvspec.models.interleaving import RandomWalk, explore
+from kvspec.models.interleaving import RandomWalk, Scheduler, explore
 from kvspec.properties.interleaving import (
+    Judge,
     Judgement,
     explore_scenario,
     history_of,
@@ -240,6 +244,24 @@ def test_a_call_that_raises_violates_the_specification(check, monkeypatch) -> No
     found = explore_scenario(SCENARIOS["publish-and-look"], preemptions=0, check=check)
     assert found.verdict == "violated"
     assert found.reason.startswith("client 1 got no answer: found KeyError ('no such row')")
+
+
+def test_an_error_in_a_run_that_is_cut_violates_the_specification(check, monkeypatch) -> None:
+    """What a client was told instead of an answer is not forgotten because others went on for too long."""
+
+    def look(self, handle: int, client: int = 0, *, with_rows: bool = False):
+        raise KeyError("no such row")
+
+    monkeypatch.setattr(ConcurrentBackend, "look", look)
+    monkeypatch.setattr(concurrent_scenarios, "Scheduler", partial(Scheduler, most_steps=14))
+    scenario = attrs.evolve(
+        SCENARIOS["publish-and-look"], clients=((Look(0),), *SCENARIOS["busy"].clients[:2])
+    )
+    recording = run_scenario(scenario, RandomWalk(1))
+    assert (recording.run.ending, len(recording.run.errors)) == ("cut", 1)
+    judged = Judge(scenario, check).of(recording)
+    assert judged.verdict == "violated"
+    assert "found KeyError ('no such row')" in judged.reason
 
 
 def test_a_deadlock_violates_the_specification(check, monkeypatch) -> None:
