@@ -27,12 +27,12 @@ class RefusedByCacheError(Exception):
     """The cache refuses an action.
 
     code: the guard's code of the specification, if the cache can tell which; None if it refuses without
-    a reason that can be told apart. detail: found and expected, in the cache's words.
+    a reason that can be told apart (empty means the same). detail: found and expected, in the cache's words.
     """
 
     def __init__(self, code: str | None = None, detail: str = "") -> None:
         super().__init__(": ".join(part for part in (code, detail) if part) or "refused")
-        self.code = code
+        self.code = code or None
         self.detail = detail
 
 

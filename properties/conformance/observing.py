@@ -103,7 +103,8 @@ def _expected(kind: Type, value: Any) -> str:
     if kind.kind == "bool":
         return "" if isinstance(value, bool) else "True or False"
     if kind.kind == "enum":
-        return "" if value in kind.members else f"one of {', '.join(kind.members)}, as a str"
+        is_member = isinstance(value, str) and value in kind.members
+        return "" if is_member else f"one of {', '.join(kind.members)}, as a str"
     if kind.kind == "option":
         name = kind.of.name if kind.of is not None else kind.name
         return "" if value is None or is_number else f"None, or the number of a {name} (an int)"

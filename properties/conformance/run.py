@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from kvspec.properties.conformance.asking import EndedError, ask
+from kvspec.properties.conformance.asking import ask, told
 from kvspec.properties.conformance.book import DETOUR, Book
 from kvspec.properties.conformance.confirm import Trace, confirm
 from kvspec.properties.conformance.errors import AdapterError
@@ -101,6 +101,7 @@ def run_conformance(
     report on. Raises AdapterError where the adapter is not as `kvspec.models.adapter` says.
     """
     started = time.monotonic()
+    _check_budget(budget)
     factory, name = load_factory(target)
     rules = _chosen(every_rule(), only)
     parts = [_part(given) for given in instances] or list(SUITE)
@@ -121,6 +122,15 @@ def run_conformance(
     left = parts[len(tried) :]
     results = {rule.id: _result(rule, tried, left) for rule in rules.values()}
     return _report(subject, name, results, tried, time.monotonic() - started)
+
+
+def _check_budget(budget: float | None) -> None:
+    if budget is not None and not budget >= 0:
+        raise AdapterError(
+            "the budget is no time",
+            found=f"{budget}", expected="seconds, 0 or more", where="the budget",
+            do="give a number of seconds, or none",
+        )  # fmt: skip
 
 
 def _explore(
@@ -327,19 +337,16 @@ def load_factory(target: str | Factory) -> tuple[Factory, str]:
         sys.path.insert(0, here)
     try:
         found: Any = ask(importlib.import_module, module)
-    except EndedError as error:
+    except Exception as error:
+        lacking = error.name if isinstance(error, ModuleNotFoundError) else None
+        is_away = lacking is not None and f"{module}.".startswith(f"{lacking}.")
         raise AdapterError(
             f"{target!r} cannot be imported",
-            found=str(error), expected="a module that can be imported",
-            where=module, do="import it in Python, and see what it does",
-        ) from error  # fmt: skip
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise  # the module is there and lacks something that it imports
-        raise AdapterError(
-            f"{target!r} cannot be imported",
-            found=f"no module {error.name}", expected="a module on the path or in this folder",
-            where="the cache under test", do="check the name, or start in the folder that has it",
+            found=f"no module {lacking}" if is_away else told(error),
+            expected="a module on the path or in this folder" if is_away else "an import without error",
+            where="the cache under test" if is_away else f"the import of {module}",
+            do="check the name, or start in the folder that has it" if is_away
+            else f"repair it: python -c 'import {module}' shows where it fails",
         ) from error  # fmt: skip
     factory = getattr(found, name, None)
     if not callable(factory):

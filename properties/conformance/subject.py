@@ -7,17 +7,22 @@ is never one.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import attrs
 
 from kvspec.models.adapter import Adapter, RefusedByCacheError
-from kvspec.models.backend import Backend, Damage
+from kvspec.models.backend import Backend, Damage, Reply
 from kvspec.models.concrete import Event
 from kvspec.models.concrete.state import Value
 from kvspec.properties.conformance.asking import ask, told
+from kvspec.properties.conformance.contract import (
+    check_adapter,
+    check_finished,
+    checked_damage,
+    has,
+)
 from kvspec.properties.conformance.errors import AdapterError
 from kvspec.properties.conformance.observing import Shape, Shown
 from kvspec.spec.language import Instance, System
@@ -94,7 +99,8 @@ def make_subject(factory: Factory, system: System, where: str) -> Subject:
             where=where,
             do="call it in Python and see what it lacks",
         ) from error
-    if callable(getattr(made, "perform", None)):
+    check_finished(made, where)
+    if not isinstance(made, Adapter | type) and callable(getattr(made, "perform", None)):
         return BackendSubject(made)
     lacking = [n for n in ("reset", "observe") if not callable(getattr(made, n, None))]
     if lacking or not isinstance(made, Adapter):
@@ -114,22 +120,22 @@ class AdapterSubject:
 
     def __init__(self, adapter: Adapter, system: System, where: str) -> None:
         self.adapter = adapter
+        check_adapter(adapter, system, where)
         self.name = adapter.name or type(adapter).__name__
         self.not_offered = {
-            action: f"{why}; its method {action}() is not called" if _has(adapter, action) else why
+            action: f"{why}; its method {action}() is not called" if has(adapter, action) else why
             for action, why in adapter.not_offered.items()
         }
         self.measures = type(adapter).damage is not Adapter.damage
         self._refusals: tuple[type[Exception], ...] = (RefusedByCacheError, *adapter.refusals)
         self._shape: Shape | None = None
         self._where = where
-        check_actions(adapter, system, where)
 
     def reset(self, instance: Instance) -> None:
         """Begin anew, and forget what was observed of another instance."""
         if self._shape is None or self._shape.instance is not instance:
             self._shape = Shape(instance, f"observe() of {self.name}")
-        ask(self.adapter.reset, instance)
+        check_finished(ask(self.adapter.reset, instance), f"reset() of {self.name}")
 
     def perform(self, event: Event) -> Answer:
         """Call the method of the action; a refusal is told by an exception."""
@@ -141,6 +147,7 @@ class AdapterSubject:
             return Answer(REFUSED, None, told(error))
         except Exception as error:  # noqa: BLE001 - whatever else is raised is a crash
             return Answer(CRASHED, None, told(error))
+        check_finished(returned, f"{type(self.adapter).__name__}.{event.action}")
         if returned is False:
             raise AdapterError(
                 f"{event.action} of {self.name} returned False, which is no answer",
@@ -153,9 +160,17 @@ class AdapterSubject:
     def can_try(self, event: Event) -> bool:
         """What the adapter says of it."""
         try:
-            return bool(ask(self.adapter.can_try, event.action, event.names))
+            can = ask(self.adapter.can_try, event.action, event.names)
         except Exception as error:
             raise _raised("can_try", error, self._where) from error
+        check_finished(can, f"can_try() of {self.name}")
+        if can is None:
+            raise AdapterError(
+                f"can_try() of {self.name} returned None, which is no answer",
+                found="None", expected="True or False", where=f"{type(self.adapter).__name__}.can_try",
+                do="return True where the call can be made",
+            )  # fmt: skip
+        return bool(can)
 
     def observe(self) -> Shown:
         """What the adapter shows, checked for names, numbers and types."""
@@ -169,9 +184,10 @@ class AdapterSubject:
     def damage(self) -> list[Damage]:
         """What the adapter measures."""
         try:
-            return list(ask(self.adapter.damage))
+            found = ask(self.adapter.damage)
         except Exception as error:
             raise _raised("damage", error, self._where) from error
+        return checked_damage(found, f"damage() of {self.name}")
 
     def describe(self) -> str:
         """The adapter's own words, or that it has none after what happened."""
@@ -203,7 +219,14 @@ class BackendSubject:
             reply = ask(self.backend.perform, event)
         except Exception as error:  # noqa: BLE001 - whatever is raised is a crash
             return Answer(CRASHED, None, told(error))
-        return Answer(ACCEPTED if reply.accepted else REFUSED, reply.code, reply.detail)
+        if not isinstance(reply, Reply):
+            check_finished(reply, f"perform() of {self.name}")
+            raise AdapterError(
+                f"perform() of {self.name} returned no reply",
+                found=repr(reply), expected="a Reply (kvspec.models.backend)",
+                where=f"{self.name}.perform", do="return Reply(accepted, code, detail)",
+            )  # fmt: skip
+        return Answer(ACCEPTED if reply.accepted else REFUSED, reply.code or None, reply.detail)
 
     def can_try(self, event: Event) -> bool:
         """Always."""
@@ -218,9 +241,10 @@ class BackendSubject:
     def damage(self) -> list[Damage]:
         """What the backend measures."""
         try:
-            return list(ask(self.backend.damage))
+            found = ask(self.backend.damage)
         except Exception as error:
             raise _raised("damage", error, self.name) from error
+        return checked_damage(found, f"damage() of {self.name}")
 
     def describe(self) -> str:
         """Its own words, if it has any."""
@@ -229,55 +253,6 @@ class BackendSubject:
             return str(ask(words)) if callable(words) else ""
         except Exception as error:  # noqa: BLE001 - a broken cache may be unable to tell
             return f"(describe() raised {told(error)})"
-
-
-def check_actions(adapter: Adapter, system: System, where: str) -> None:
-    """Refuse an adapter that is silent about an action, or speaks of one that does not exist."""
-    declared, known = adapter.not_offered, system.actions
-    strange = sorted(set(declared) - set(known))
-    if strange:
-        raise AdapterError(
-            f"{where} declares actions that {system.name} has not",
-            found=f"not_offered has {', '.join(strange)}",
-            expected=f"names among {', '.join(known)}",
-            where=f"not_offered of {type(adapter).__name__}",
-            do="correct the names (kvspec show core lists the actions)",
-        )
-    missing = [
-        name for name in known
-        if name not in declared and not _has(adapter, name)
-    ]  # fmt: skip
-    if missing:
-        raise AdapterError(
-            f"{where} says nothing about {len(missing)} of {len(known)} actions",
-            found=f"neither a method nor declared: {', '.join(missing)}",
-            expected="for each action a method of its name, or an entry in not_offered",
-            where=f"the class {type(adapter).__name__}",
-            do="write the methods, or declare: "
-            'not_offered = dict.fromkeys(["name", "name"], "why the cache has them not")',
-        )
-    for name, action in known.items():
-        if name not in declared:
-            _check_parameters(adapter, name, [p.name for p in action.parameters])
-
-
-def _has(adapter: Adapter, action: str) -> bool:
-    return callable(getattr(adapter, action, None))
-
-
-def _check_parameters(adapter: Adapter, name: str, parameters: list[str]) -> None:
-    """The method takes the action's parameters by name."""
-    signature = inspect.signature(getattr(adapter, name))
-    try:
-        signature.bind(**dict.fromkeys(parameters))
-    except TypeError as error:
-        raise AdapterError(
-            f"{name} of {type(adapter).__name__} does not take the action's parameters",
-            found=f"{name}{signature} ({error})",
-            expected=f"{name}({', '.join(parameters)}), by these names",
-            where=f"{type(adapter).__name__}.{name}",
-            do=f"name the parameters as in the specification: kvspec show core {name}",
-        ) from error
 
 
 def _raised(method: str, error: Exception, where: str) -> AdapterError:

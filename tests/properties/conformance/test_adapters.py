@@ -8,6 +8,7 @@ import pytest
 from kvspec.models.adapter import Adapter, RefusedByCacheError
 from kvspec.properties.conformance.errors import AdapterError
 from kvspec.properties.conformance.run import load_factory, run_conformance
+from kvspec.properties.stateful.reference import SpecBackend
 from kvspec.spec.core import TINY, system
 
 
@@ -147,6 +148,7 @@ def test_a_method_that_returns_false_is_an_error() -> None:
         ("json:make_cache", "no function or class make_cache"),
         ("json:dumps", "TypeError"),
         ("collections:OrderedDict", "a OrderedDict without reset, observe"),
+        (".json:dumps", "TypeError"),
     ],
 )
 def test_a_target_that_makes_no_cache_is_an_error(target, found) -> None:
@@ -211,6 +213,12 @@ def test_a_budget_leaves_rules_unknown(planted) -> None:
     nothing = run_conformance(planted.Sound, budget=0)
     assert time.monotonic() - started < 5
     assert {found.verdict for found in nothing.results.values()} == {"unknown"}
+
+
+@pytest.mark.parametrize("budget", [float("nan"), -5.0])
+def test_a_budget_that_is_no_time_is_an_error(budget) -> None:
+    """A number that no clock reaches would be no budget."""
+    assert raised(declared(), budget=budget).found == str(budget)
 
 
 def test_rules_can_be_asked_for_by_name(planted) -> None:
@@ -306,3 +314,90 @@ def test_a_module_that_ends_the_program_is_an_error(tmp_path, monkeypatch) -> No
     (tmp_path / "ends_at_import.py").write_text("import sys\n\nsys.exit(0)\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert "SystemExit" in raised("ends_at_import:make").found
+
+
+EVICT = {"not_offered": {n: "x" for n in system.actions if n != "evict"}}
+
+
+async def late(self, b):
+    """Nothing, later."""
+
+
+def piecemeal(self, b):
+    """Nothing, when asked for the next piece."""
+    yield
+
+
+async def _late():
+    return []
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ({"refusals": PermissionError}, "PermissionError"),
+        ({"refusals": ("PermissionError",)}, "'PermissionError'"),
+        ({"refusals": (KeyboardInterrupt,)}, "KeyboardInterrupt"),
+        ({"not_offered": list(system.actions)}, "['evict', 'enter'"),
+        ({"not_offered": dict.fromkeys(system.actions)}, "None"),
+        ({"name": 3}, "3"),
+        ({"damage": lambda _: ["broken"]}, "'broken'"),
+        ({"damage": lambda _: 0.25}, "0.25"),
+        ({"damage": lambda _: _late()}, "coroutine"),
+        ({"reset": lambda _, i: _late()}, "coroutine"),
+        ({"observe": lambda _: _late()}, "coroutine"),
+        ({"evict": late, **EVICT}, "async def"),
+        ({"evict": piecemeal, **EVICT}, "yield"),
+        ({"evict": lambda _, b: _late(), **EVICT}, "coroutine"),
+        ({"evict": lambda _, b: (n for n in [b]), **EVICT}, "generator"),
+        ({"can_try": lambda *_: None, "evict": lambda _, b: None, **EVICT}, "None"),
+        ({"can_try": late, "evict": lambda _, b: None, **EVICT}, "async def"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:coroutine")
+def test_an_adapter_that_is_made_wrong_is_an_error(body, found) -> None:
+    """What is declared in another form, or runs only later, is told as an error of the adapter."""
+    assert found in raised(declared(**body)).found
+
+
+@pytest.mark.parametrize("text", ["raise RuntimeError('no gpu')", "def f(:", "import no_such_lib"])
+def test_a_module_that_cannot_be_imported_is_an_error(text, tmp_path, monkeypatch) -> None:
+    """Whatever its import raises is told, and where to see it."""
+    (tmp_path / "cannot_be_imported.py").write_text(f"{text}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    error = raised("cannot_be_imported:make")
+    assert error.where == "the import of cannot_be_imported"
+    assert any(part in error.found for part in ("no gpu", "SyntaxError", "no_such_lib"))
+
+
+def test_a_refusal_with_an_empty_code_tells_none() -> None:
+    """An empty text is no code, so that it is no wrong one."""
+
+    def evict(self, b):
+        raise RefusedByCacheError("")
+
+    report = run_conformance(declared(evict=evict, **EVICT), instances=["TINY"])
+    found = report.results["evict/BLOCK_EMPTY"]
+    assert (found.verdict, found.untold) == ("kept", found.tried)
+
+
+def test_an_adapter_with_a_helper_named_perform_is_an_adapter(planted) -> None:
+    """A method of this name makes no Backend of it."""
+
+    class Performs(planted.Sound):
+        def perform(self, event):
+            raise AssertionError(event)
+
+    report = run_conformance(Performs, instances=["TINY"], only=["evict/BLOCK_EMPTY"])
+    assert report.verdict == "holds"
+
+
+def test_a_backend_that_gives_no_reply_is_an_error() -> None:
+    """So is one that is returned as its class."""
+
+    class Mute(SpecBackend):
+        def perform(self, event):
+            return None
+
+    assert "perform() of Mute returned no reply" in raised(Mute).message
+    assert raised(lambda: Mute).found == "a type"
