@@ -7,6 +7,7 @@ them share one run of the suite, made when the first of them is due.
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,17 +44,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         XFAILS, metavar="FILE", help="known failures: lines of a rule, # and the reason"
     )
     group.addoption(
-        BUDGET, type=float, metavar="SECONDS",
+        BUDGET, type=_seconds, metavar="SECONDS",
         help="stop after so many seconds; what was not tried is then unknown, and fails",
     )  # fmt: skip
 
 
+def _seconds(text: str) -> float:
+    """A budget: a number above nothing."""
+    seconds = float(text)
+    if not seconds > 0:
+        raise argparse.ArgumentTypeError(f"found {text}, expected a number of seconds above 0")
+    return seconds
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse options that say nothing without a cache."""
-    if config.getoption(BACKEND):
+    target = config.getoption(BACKEND)
+    if target == "":
+        raise pytest.UsageError(f"{BACKEND} is empty: give it module:factory, or leave it out")
+    if target is not None:
         return
     for option in (INSTANCE, XFAILS, BUDGET):
-        if config.getoption(option):
+        if config.getoption(option) not in (None, []):
             raise pytest.UsageError(f"{option} needs {BACKEND} module:factory")
 
 
@@ -102,7 +114,7 @@ class SharedRun:
         self.instances: list[str] = list(config.getoption(INSTANCE))
         self.budget: float | None = config.getoption(BUDGET)
         path = config.getoption(XFAILS)
-        self.xfails: tuple[Xfail, ...] = read_xfails(Path(path)) if path else ()
+        self.xfails: tuple[Xfail, ...] = () if path is None else read_xfails(Path(path))
         self.done: Report | None = None
         for name in self.instances:
             part_named(name)

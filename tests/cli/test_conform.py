@@ -94,6 +94,7 @@ def test_a_run_that_is_cut_is_unknown(kvspec) -> None:
         (("my_planted_cache:Sound", "--instance", "HUGE"), "one of TINY, LONG"),
         (("my_planted_cache:Sound", "--only", "publish/STALE"), "publish/STALE_SNAPSHOT"),
         (("my_planted_cache:Sound", "--xfails", "none.txt"), "none.txt"),
+        (("my_planted_cache:Sound", "--budget", "nan"), "nan"),
     ],
 )
 def test_wrong_input_is_told_with_what_to_do(kvspec, words, told) -> None:

@@ -105,6 +105,10 @@ def test_items_are_selected_as_any_others(repository, tmp_path) -> None:
         (("--kvspec-backend", "mine:Sound", "--kvspec-instance", "HUGE"), "one of TINY, LONG"),
         (("--kvspec-backend", "mine:Sound", "--kvspec-xfails", "none.txt"), "none.txt"),
         (("--kvspec-xfails", "none.txt"), "--kvspec-xfails needs --kvspec-backend"),
+        (("--kvspec-backend", ""), "--kvspec-backend is empty"),
+        (("--kvspec-backend", "mine:Sound", "--kvspec-budget", "nan"), "above 0"),
+        (("--kvspec-backend", "mine:Sound", "--kvspec-budget=-5"), "above 0"),
+        (("--kvspec-backend", "mine:Sound", "--kvspec-xfails", ""), "cannot be read"),
     ],
 )
 def test_wrong_options_end_before_anything_runs(repository, words, told) -> None:
