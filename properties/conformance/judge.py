@@ -103,12 +103,19 @@ class Judged:
 class Judge:
     """The specification of an instance beside a cache, whose answers it judges."""
 
-    def __init__(self, graph: Graph, rules: dict[str, Rule], subject: Subject) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        rules: dict[str, Rule],
+        subject: Subject,
+        names: tuple[str, ...] | None = None,
+    ) -> None:
         self.graph = graph
         self.rules = rules
         self.subject = subject
         self.system = graph.instance.system
-        self.names: tuple[str, ...] = ()
+        self.names: tuple[str, ...] = names or ()
+        self._is_known = names is not None
         self._expected: dict[int, Shown] = {}
         self._rests: dict[str, frozenset[str]] = {}
         self._kept: dict[tuple[str, str | None], tuple[str, ...]] = {}
@@ -116,8 +123,7 @@ class Judge:
     def start(self) -> Judged:
         """Reset the cache; it must show what the specification begins with."""
         shown = self._reset()
-        if not self.names:
-            self.names = tuple(name for name in self.system.variables if name in shown)
+        self._compare_names(tuple(name for name in self.system.variables if name in shown))
         off = self._off(0, shown)
         answer = Answer(ACCEPTED)
         if not off:
@@ -126,6 +132,19 @@ class Judge:
         cells = self._cells(off, shown, 0)
         finding = Finding(STARTS, STATE, "reset", "reset, and as at the beginning", cells)
         return Judged(-1, answer, (finding,), (), off, goes_on=False, shown=shown)
+
+    def _compare_names(self, names: tuple[str, ...]) -> None:
+        """The cache shows the same variables at each beginning, on every instance."""
+        if self._is_known and names != self.names:
+            differ = ", ".join(sorted(set(names) ^ set(self.names)))
+            raise AdapterError(
+                f"{self.subject.name} does not show the same variables on every instance",
+                found=f"on {self.graph.instance.name} another set than before: {differ} came or went",
+                expected="the same variables on every instance",
+                where=f"observe() for {self.graph.instance!r}",
+                do="show a variable always or never; one without an index is shown as ()",
+            )
+        self.names, self._is_known = names, True
 
     def _reset(self) -> Shown:
         try:

@@ -26,6 +26,7 @@ BACKEND, INSTANCE, XFAILS, BUDGET = (
     "--kvspec-xfails",
     "--kvspec-budget",
 )
+WHOLE = "--kvspec-whole"
 RUN = pytest.StashKey["SharedRun"]()
 
 
@@ -39,6 +40,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         INSTANCE, action="append", default=[], metavar="NAME",
         help="try this instance alone, such as TINY; may be given again (default: the suite)",
+    )  # fmt: skip
+    group.addoption(
+        WHOLE, action="store_true",
+        help="try every call in every state of each instance, not each kind of call once",
     )  # fmt: skip
     group.addoption(
         XFAILS, metavar="FILE", help="known failures: lines of a rule, # and the reason"
@@ -64,8 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"{BACKEND} is empty: give it module:factory, or leave it out")
     if target is not None:
         return
-    for option in (INSTANCE, XFAILS, BUDGET):
-        if config.getoption(option) not in (None, []):
+    for option in (INSTANCE, XFAILS, BUDGET, WHOLE):
+        if config.getoption(option) not in (None, [], False):
             raise pytest.UsageError(f"{option} needs {BACKEND} module:factory")
 
 
@@ -113,6 +118,7 @@ class SharedRun:
         self.rules: dict[str, Rule] = every_rule()
         self.instances: list[str] = list(config.getoption(INSTANCE))
         self.budget: float | None = config.getoption(BUDGET)
+        self.whole: bool = config.getoption(WHOLE)
         path = config.getoption(XFAILS)
         self.xfails: tuple[Xfail, ...] = () if path is None else read_xfails(Path(path))
         self.done: Report | None = None
@@ -132,7 +138,11 @@ class SharedRun:
             only = [name for name in self.rules if name in chosen]
             try:
                 found = run_conformance(
-                    self.target, instances=self.instances, budget=self.budget, only=only
+                    self.target,
+                    instances=self.instances,
+                    budget=self.budget,
+                    only=only,
+                    whole=self.whole,
                 )
             except AdapterError as error:
                 pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)

@@ -91,12 +91,14 @@ def run_conformance(
     instances: Iterable[str | Instance | Part] = (),
     budget: float | None = None,
     only: Iterable[str] = (),
+    whole: bool = False,
     progress: Told | None = None,
 ) -> Report:
     """Hold a cache against the core system and report on every rule.
 
     target: what makes the adapter or backend, or its name as `package.module:factory`. instances: by name,
-    as they are, or as parts with a quota; by default the suite, in which every rule arises. budget:
+    as they are, or as parts with a quota; by default the suite, in which every rule arises. whole: try every
+    call in every state, whatever the quota. budget:
     seconds after which the run is cut, and what was not tried is unknown. only: identifiers of rules to
     report on. Raises AdapterError where the adapter is not as `kvspec.models.adapter` says.
     """
@@ -105,6 +107,8 @@ def run_conformance(
     factory, name = load_factory(target)
     rules = _chosen(every_rule(), only)
     parts = [_part(given) for given in instances] or list(SUITE)
+    if whole:
+        parts = [attrs.evolve(part, quota=None) for part in parts]
     clock = Clock(started + budget) if budget is not None else Clock()
 
     def make() -> Subject:
@@ -116,7 +120,8 @@ def run_conformance(
         if clock.is_over:
             break
         tell = partial(progress, number, len(parts)) if progress is not None else None
-        explored = _explore(part, subject, rules, make, clock, tell)
+        names = tried[0].explorer.judge.names if tried else None
+        explored = _explore(part, subject, rules, make, clock, tell, names)
         subject = explored.explorer.judge.subject
         tried.append(explored)
     left = parts[len(tried) :]
@@ -140,8 +145,9 @@ def _explore(
     make: Callable[[], Subject],
     clock: Clock,
     tell: Callable[[str], None] | None,
+    names: tuple[str, ...] | None,
 ) -> _Tried:
-    judge = Judge(build_graph(part.instance), every_rule(), subject)
+    judge = Judge(build_graph(part.instance), every_rule(), subject, names)
 
     pairs = {_pair(rule) for rule in rules.values()}
 

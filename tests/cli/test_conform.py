@@ -79,6 +79,15 @@ def test_kept_rules_are_listed_on_demand(kvspec) -> None:
     assert "publish/accepted" in kvspec(*words, "--every").out
 
 
+def test_an_instance_is_tried_whole_on_demand(kvspec) -> None:
+    """--whole tries every call in every state where else each kind is tried once, and the report says so."""
+    words = ("conform", "my_planted_cache:Sound", "--instance", "ROWS", "--only", "enter/ROW_TAKEN")
+    part = kvspec(*words, "--json").json["instances"][0]
+    whole = kvspec(*words, "--whole", "--json").json["instances"][0]
+    assert whole["told"] == "every call in every state"
+    assert whole["calls"] > part["calls"]
+
+
 def test_a_run_that_is_cut_is_unknown(kvspec) -> None:
     """Exit code 3, and the reason."""
     ran = kvspec("conform", "my_planted_cache:Sound", "--budget", "0.001")

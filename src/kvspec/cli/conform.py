@@ -25,6 +25,7 @@ def conform(
     only: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     budget: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
     every: Flag = False,
+    whole: Flag = False,
     output: CheckOutput = CheckOutput(),  # noqa: B008  # frozen, and how cyclopts takes a group
 ) -> int:
     """Test a cache of anybody's that has an adapter, rule by rule, and say what each rule came to.
@@ -41,6 +42,8 @@ def conform(
         only: report on this rule alone; may be given again.
         budget: stop after so many seconds; what was not tried is unknown.
         every: list the rules that are kept, too.
+        whole: try every call in every state of each instance, not each kind of call once: more than ten times
+            as many calls on the suite (the report tells how many).
         output: how the answer is told.
     """
     check_outputs(output)
@@ -52,7 +55,7 @@ def conform(
         known = read_xfails(xfails) if xfails is not None else ()
         with counting(f"conform {cache}") as progress:
             found = run_conformance(
-                cache, instances=instance, budget=budget, only=only, progress=progress
+                cache, instances=instance, budget=budget, only=only, whole=whole, progress=progress
             )
     except AdapterError as error:
         raise UsageError(

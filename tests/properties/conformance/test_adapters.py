@@ -112,6 +112,19 @@ def test_variables_that_come_and_go_are_an_error() -> None:
     assert "length came or went" in raised(adapter).found
 
 
+def test_a_variable_that_is_shown_on_small_instances_alone_is_an_error(planted) -> None:
+    """What is shown on one instance is shown on all, or its rules would count there as kept."""
+
+    class ShowsLess(planted.Sound):
+        def observe(self):
+            seen = self.seen()
+            is_small = self.machine.instance.sizes["Layer"] == 1
+            return seen if is_small else {n: seen[n] for n in seen if n != "k_rows"}
+
+    with pytest.raises(AdapterError, match="on LONG another set than before: k_rows came or went"):
+        run_conformance(ShowsLess, instances=["TINY", "LONG"])
+
+
 def test_a_length_beyond_the_bounds_is_what_the_cache_shows() -> None:
     """A wrong value of the right type is a break, not an error of the adapter."""
     report = run_conformance(declared(observe=lambda _: {"length": (7,)}), instances=["TINY"])
