@@ -29,6 +29,7 @@ _ASKED: Final = {
     "syntax": ("{}", "a JSON document", "check that the file is complete"),
     "depth": ("JSON nested too deeply", "a trace", "name a trace file"),
     "value": ("{}", "a JSON document", "write smaller numbers"),
+    "surrogate": ("{}", "Unicode text", "write the whole character"),
 }
 """What is told of a text that is no JSON: what was found, what is expected, what to do."""
 

@@ -98,9 +98,10 @@ def parse_history(text: str, where: str = "the history") -> HistoryFile:
     try:
         document = strict_loads(text)
     except JsonError as fault:
-        raise TraceError(
-            where + fault.place, fault.found, "a history as JSON", "check that the file is complete"
-        ) from fault
+        expected, advice = "a history as JSON", "check that the file is complete"
+        if fault.reason == "surrogate":
+            expected, advice = "Unicode text", "write the whole character"
+        raise TraceError(where + fault.place, fault.found, expected, advice) from fault
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else type(document).__name__
         raise TraceError(where, f"{found!r} as format", repr(FORMAT), "name a history file")

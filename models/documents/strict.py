@@ -1,4 +1,4 @@
-"""JSON read strictly: no key twice in an object, no number that JSON does not have.
+"""JSON read strictly: no key twice in an object, no number that JSON lacks, no half of a character.
 
 Whoever reads says what is told of a fault, since a trace, a document and a log expect different things.
 """
@@ -6,9 +6,13 @@ Whoever reads says what is told of a fault, since a trace, a document and a log 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Literal
 
-Reason = Literal["twice", "constant", "syntax", "depth", "value"]
+Reason = Literal["twice", "constant", "syntax", "depth", "value", "surrogate"]
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""How an escape begins that writes half of a surrogate pair, with its other half beside it or not."""
 
 
 class JsonError(ValueError):
@@ -24,7 +28,11 @@ class JsonError(ValueError):
 def strict_loads(text: str) -> Any:
     """The JSON value of a text; a JsonError if it has none."""
     try:
-        return json.loads(text, object_pairs_hook=_pairs, parse_constant=_constant)
+        value = json.loads(text, object_pairs_hook=_pairs, parse_constant=_constant)
+        (json.dumps(value, ensure_ascii=False) if _HALF.search(text) else text).encode()
+    except UnicodeEncodeError as error:
+        half = error.object[error.start : error.start + 1]
+        raise JsonError("surrogate", f"half of a surrogate pair, {half!a}") from error
     except json.JSONDecodeError as error:
         place = f", line {error.lineno}, column {error.colno}"
         raise JsonError("syntax", f"invalid JSON ({error.msg})", place) from error
@@ -34,6 +42,7 @@ def strict_loads(text: str) -> Any:
         raise JsonError("depth", str(error) or type(error).__name__) from error
     except ValueError as error:
         raise JsonError("value", str(error)) from error
+    return value
 
 
 def _pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:

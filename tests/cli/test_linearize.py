@@ -142,6 +142,7 @@ def changed(**more: object) -> dict:
 
 BAD = {
     "no JSON": ("{", "as JSON"),
+    "half of a character": ({**document(), "about": "\ud800"}, "half of a surrogate pair"),
     "a key twice": ('{"format": "kvspec-history", "format": "x"}', "twice"),
     "another format": ({"format": "kvspec-trace"}, "kvspec-history"),
     "a version to come": ({**document(), "version": 2}, "version"),
