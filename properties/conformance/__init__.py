@@ -2,7 +2,7 @@
 
 `run.run_conformance` does it; `plugin` offers it to pytest. Reading order: `rules` (what is asked),
 `subject`, `contract`, `asking` and `observing` (the cache), `graph` (the specification), `judge` (one
-call), `explore` and `book` (all of them), `confirm` (a break, shown again), `fate` (what was not tried,
-and why), `report` and `page`, `suite` (the instances), `run`. Nothing is imported here, since pytest
-loads the plugin of this package at every start.
+call), `explore` and `book` (all of them), `confirm` (a break, shown again), `record` and `repeat` (a
+run, made again), `fate` (what was not tried, and why), `report` and `page`, `suite` (the instances),
+`run`. Nothing is imported here, since pytest loads the plugin of this package at every start.
 """

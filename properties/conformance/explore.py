@@ -19,7 +19,8 @@ from kvspec.models.backend import Damage
 from kvspec.properties.conformance.book import Book, Spot
 from kvspec.properties.conformance.graph import NO_CASE, Graph, Kind
 from kvspec.properties.conformance.judge import HARM, IN_STEP, SILENT, Finding, Judge, Judged, Off
-from kvspec.properties.conformance.rules import REPEATABLE, UNDAMAGED, assigned
+from kvspec.properties.conformance.record import Record
+from kvspec.properties.conformance.rules import UNDAMAGED, assigned
 from kvspec.properties.conformance.subject import CRASHED, Subject
 
 RUN_LENGTH = 100
@@ -65,6 +66,7 @@ class Explorer:
         self.judge = judge
         self.graph: Graph = judge.graph
         self.book = Book()
+        self.record = Record()
         self.quota = quota
         self.clock = clock or Clock()
         self.renew = renew
@@ -135,8 +137,7 @@ class Explorer:
         self.book.runs += 1
         started = self.judge.start()
         self.book.kept.update(started.kept)
-        if self.book.runs > 1:
-            self.book.kept[REPEATABLE] += 1
+        self.record.begin(started)
         for finding in started.findings:
             self.book.note(Spot(finding, 0, -1, 0, ()))
             self.past.append(finding.rule)
@@ -182,6 +183,7 @@ class Explorer:
         is_new = number in self.todo[place]
         judged = self.judge.call(place, number, self.off)
         self.run.append(number)
+        self.record.add(judged)
         self.book.calls += 1
         self._done(place, number)
         self._note(place, number, judged)

@@ -35,6 +35,7 @@ from kvspec.properties.conformance.fate import (
 )
 from kvspec.properties.conformance.graph import build_graph
 from kvspec.properties.conformance.judge import SILENT, Judge
+from kvspec.properties.conformance.repeat import UNLIKE, repeat
 from kvspec.properties.conformance.report import (
     BREAKS,
     KEPT,
@@ -74,6 +75,7 @@ class _Tried:
     explorer: Explorer
     fates: Fates
     traces: dict[str, Trace]
+    unlike: Trace | None = None
 
     @property
     def book(self) -> Book:
@@ -158,7 +160,8 @@ def _explore(
     explorer.told = tell
     book = explorer.explore()
     traces = {rule: confirm(explorer, spots) for rule, spots in book.spots.items() if rule in rules}
-    return _Tried(part, explorer, Fates(explorer), traces)
+    unlike = repeat(explorer) if REPEATABLE in rules and not explorer.is_cut else None
+    return _Tried(part, explorer, Fates(explorer), traces, unlike)
 
 
 def _result(rule: Rule, tried: Sequence[_Tried], left: Sequence[Part]) -> RuleResult:
@@ -174,10 +177,11 @@ def _result(rule: Rule, tried: Sequence[_Tried], left: Sequence[Part]) -> RuleRe
         alone=sum(one.book.alone[rule.id] for one in tried),
     )  # fmt: skip
     unsteady = [t for one in tried for t in one.traces.values() if not t.repeats]
+    unsteady += [one.unlike for one in tried if one.unlike is not None]
     if rule.id == REPEATABLE and unsteady:
         return attrs.evolve(
             found, verdict=BREAKS, trace=min(unsteady, key=lambda t: len(t.calls)),
-            broken=len(unsteady), manners={"answers differently": len(unsteady)},
+            broken=len(unsteady), manners={UNLIKE: len(unsteady)},
         )  # fmt: skip
     if broken:
         traces = [one.traces[rule.id] for one in tried if rule.id in one.traces]
@@ -238,7 +242,10 @@ def _unbroken(found: RuleResult, tried: Sequence[_Tried], left: Sequence[Part]) 
         reason = f"it came up only where {blurred[0]} had left wrong values: repair that first"
         return attrs.evolve(found, verdict=UNKNOWN, reason=reason)
     if pair is None:
-        return attrs.evolve(found, verdict=UNKNOWN, reason="no run came to an end unbroken")
+        reason = (
+            "no run came to an end unbroken" if rule.id != REPEATABLE else "no run was made again"
+        )
+        return attrs.evolve(found, verdict=UNKNOWN, reason=reason)
     return _by_fate(found, [one.fates.of(pair) for one in tried])
 
 

@@ -3,6 +3,7 @@
 import attrs
 import pytest
 
+from kvspec.models.adapter import RefusedByCacheError
 from kvspec.properties.conformance.run import run_conformance
 from kvspec.properties.conformance.suite import SUITE
 from kvspec.spec.core import system
@@ -91,6 +92,33 @@ def test_a_cache_that_does_not_answer_alike_is_told_so(planted, tested) -> None:
     broken = rules(report, *SEEN)
     assert leaves <= broken <= {*leaves, "leave/row_position", "cache/repeatable"}
     assert not all(r.trace.repeats for r in report.broken)
+
+
+def test_codes_that_are_told_by_turns_are_not_repeatable(planted) -> None:
+    """A sound cache that tells the code of every other refusal is caught, since a run is made again (C4)."""
+
+    class ByTurns(planted.Sound):
+        refused = 0
+
+        def step(self, action, values):
+            try:
+                super().step(action, values)
+            except RefusedByCacheError as refusal:
+                ByTurns.refused += 1
+                raise RefusedByCacheError(refusal.code if ByTurns.refused % 2 else None) from None
+
+    report = run_conformance(ByTurns, instances=["TINY"])
+    assert rules(report, *SEEN, claims=True) == {"cache/repeatable"}
+    assert "as the same calls got the first time" in " ".join(
+        report.pages["cache/repeatable"].split()
+    )
+
+
+@pytest.mark.parametrize("cache", ["Sound", "AcceptsStale"])
+def test_repeatability_counts_runs_that_were_compared(tested, cache) -> None:
+    """Three runs of one instance are compared: no more are counted as kept."""
+    found = tested(cache).results["cache/repeatable"]
+    assert (found.verdict, found.tried) == ("kept", 3)
 
 
 def test_a_refusal_without_a_code_is_kept_and_told(tested) -> None:
