@@ -27,6 +27,7 @@ from kvspec.cli.ledger import ledger
 from kvspec.cli.linearize import linearize
 from kvspec.cli.manifest import manifest
 from kvspec.cli.mutants import mutants
+from kvspec.cli.output import encodable
 from kvspec.cli.pins import pins
 from kvspec.cli.projections import projections
 from kvspec.cli.prove import prove
@@ -133,7 +134,7 @@ def _fail(error: Exception, words: list[str]) -> int:
 def _print_json(data: dict[str, Any]) -> None:
     """Print an error for a program, if stdout can still be written."""
     try:
-        print(json.dumps(data, indent=2), flush=True)
+        print(json.dumps(encodable(data), indent=2), flush=True)
     except BrokenPipeError:
         raise
     except OSError:

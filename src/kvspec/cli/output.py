@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import attrs
 from cyclopts import Group, Parameter
@@ -53,10 +53,31 @@ def deliver(answer: Answer, output: Output) -> int:
     """Print the answer, write the files asked for, and return the exit code."""
     write_files(answer, output)
     if output.json:
-        print(json.dumps(answer.data, indent=2))
+        print(json.dumps(encodable(answer.data), indent=2))
     else:
-        print(paint(answer.text))
+        print(_for_stdout(paint(answer.text)))
     return EXIT_CODES[answer.verdict]
+
+
+def encodable(value: Any) -> Any:
+    """The value with a backslash escape for each half of a surrogate pair in its text.
+
+    A file name that is no UTF-8 has such halves for its bytes; no file can hold them, and no strict
+    reader takes them from JSON.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {encodable(key): encodable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [encodable(item) for item in value]
+    return value
+
+
+def _for_stdout(text: str) -> str:
+    """The text with a backslash escape for each character that stdout cannot hold."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def check_writable(path: Path | None, option: str) -> None:
@@ -143,4 +164,6 @@ def write_files(answer: Answer, output: Output) -> None:
     if output.sarif is not None:
         from kvspec.cli.sarif import sarif
 
-        output.sarif.write_text(json.dumps(sarif(answer), indent=2) + "\n", encoding="utf-8")
+        output.sarif.write_text(
+            json.dumps(encodable(sarif(answer)), indent=2) + "\n", encoding="utf-8"
+        )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import kvspec
 from kvspec.cli.verdicts import HOLDS, SKIPPED, VIOLATED, Answer, Check
@@ -71,7 +73,9 @@ def _result(check: Check, rule: int) -> dict[str, Any]:
 
 
 def _address(file: str) -> str:
-    """A path below the current folder as a relative address, any other as it is."""
+    """The address of a path, relative if it is below the current folder; bytes that are no text are kept."""
     path = Path(file).resolve()
     here = Path.cwd().resolve()
-    return path.relative_to(here).as_posix() if path.is_relative_to(here) else path.as_uri()
+    if not path.is_relative_to(here):
+        return path.as_uri()
+    return quote(os.fsencode(path.relative_to(here).as_posix()))
