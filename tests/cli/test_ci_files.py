@@ -1,13 +1,17 @@
 """JUnit XML and SARIF: valid documents that say what the answer says."""
 
 import json
+import os
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from kvspec.cli.junit import junit
 from kvspec.cli.sarif import sarif
-from kvspec.cli.verdicts import HOLDS, UNKNOWN, VIOLATED, Answer, Check
+from kvspec.cli.verdicts import HOLDS, SKIPPED, UNKNOWN, VIOLATED, Answer, Check
+from kvspec.counterexamples.history_files import FOLDER
+from kvspec.models.documents.strict import strict_loads
 
 CHECKS = (
     Check("explore a/B", "holds_well", HOLDS, 1.5),
@@ -31,6 +35,54 @@ def test_junit_counts_failures_and_errors() -> None:
     assert cases["is_broken"].find("failure").get("message") == "it breaks <here>"
     assert cases["is_broken"].find("failure").text == "step? 1"
     assert cases["is_open"].find("error").get("message") == "no time"
+
+
+ODD = "odd \x1b \udcff\uffff name.json"
+"""A name with a control character, a byte that is no UTF-8, and what XML cannot hold."""
+
+
+def test_junit_of_an_odd_name_is_xml() -> None:
+    """What XML cannot hold is replaced in every name and place, as it is in messages."""
+    check = Check(f"linearize {ODD}", ODD, VIOLATED, 0.0, ODD, ODD, (ODD, 1))
+    skipped = Check(f"linearize {ODD}", ODD, SKIPPED, 0.0, ODD)
+    text = junit(Answer(ODD, VIOLATED, {}, "", (check, skipped)))
+    root = ET.fromstring(text.encode())  # noqa: S314  # our own text
+    case = next(root.iter("testcase"))
+    assert case.get("name") == case.get("file") == "odd ? ?? name.json"
+    assert root.find("testsuite").get("name") == case.get("classname")
+
+
+def test_an_odd_name_can_be_written_everywhere(kvspec_process, tmp_path) -> None:
+    """A file whose name is no UTF-8 has its verdict in text, JSON, JUnit and SARIF, never an error."""
+    source = FOLDER / "publish-seen-then-unseen.json"
+    file = os.fsencode(tmp_path / "bad\x1b") + b"\xff.json"
+    try:
+        Path(os.fsdecode(file)).write_bytes(source.read_bytes())
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    words = ("linearize", os.fsdecode(file), "--junit", "j.xml", "--sarif", "s.json")
+    ran = kvspec_process(*words)
+    assert ran.code == 1, ran.err
+    assert "\\udcff.json" in ran.out
+    ran = kvspec_process(*words, "--json")
+    assert ran.code == 1, ran.err
+    assert strict_loads(ran.out)["histories"][0]["file"].endswith("\\udcff.json")
+    assert len(list(ET.parse(tmp_path / "j.xml").iter("failure"))) == 1  # noqa: S314  # ours
+    log = strict_loads((tmp_path / "s.json").read_text(encoding="utf-8"))
+    (place,) = log["runs"][0]["results"][0]["locations"]
+    assert place["physicalLocation"]["artifactLocation"]["uri"] == "bad%1B%FF.json"
+
+
+def test_a_terminal_of_few_characters_gets_the_others_escaped(kvspec_process, tmp_path) -> None:
+    """Where stdout holds ASCII alone, what a history says of itself does not end the command."""
+    document = json.loads((FOLDER / "one-of-two-publishes.json").read_text(encoding="utf-8"))
+    document["about"] = "caf\u00e9"
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    ran = kvspec_process("linearize", str(path), env=environment)
+    assert ran.code == 0, ran.err
+    assert "caf\\xe9" in ran.out
 
 
 def test_sarif_has_what_the_standard_requires() -> None:
@@ -75,3 +127,10 @@ def test_commands_write_both(kvspec, tmp_path, words, code: int, bad: int) -> No
         assert int(root.get("tests")) >= 1
         found = json.loads(log.read_text(encoding="utf-8"))["runs"][0]["results"]
         assert len(found) == bad
+
+
+def test_an_error_about_an_odd_name_is_strict_json(kvspec) -> None:
+    """A missing file whose name is no UTF-8 is told as JSON that a strict reader takes."""
+    ran = kvspec("linearize", "no\udcff.json", "--json")
+    assert ran.code == 2
+    assert any(r"no\udcff.json" in part for part in strict_loads(ran.out)["error"].values())

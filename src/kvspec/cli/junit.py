@@ -13,7 +13,7 @@ _FORBIDDEN = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 def junit(answer: Answer) -> str:
     """The answer as a JUnit XML document."""
-    root = ET.Element("testsuites", name=f"kvspec {answer.command}")
+    root = ET.Element("testsuites", name=_clean(f"kvspec {answer.command}"))
     groups: dict[str, list[Check]] = {}
     for check in answer.checks:
         groups.setdefault(check.group, []).append(check)
@@ -21,7 +21,7 @@ def junit(answer: Answer) -> str:
     if not any(check.seconds for check in answer.checks):
         root.set("time", f"{float(answer.data.get('seconds') or 0):.3f}")
     for name, checks in groups.items():
-        suite = ET.SubElement(root, "testsuite", name=name)
+        suite = ET.SubElement(root, "testsuite", name=_clean(name))
         _count(suite, checks)
         for check in checks:
             _case(suite, check)
@@ -39,10 +39,14 @@ def _count(element: ET.Element, checks: list[Check] | tuple[Check, ...]) -> None
 
 def _case(suite: ET.Element, check: Check) -> None:
     case = ET.SubElement(
-        suite, "testcase", classname=check.group, name=check.name, time=f"{check.seconds:.3f}"
+        suite,
+        "testcase",
+        classname=_clean(check.group),
+        name=_clean(check.name),
+        time=f"{check.seconds:.3f}",
     )
     if check.place is not None:
-        case.set("file", check.place[0])
+        case.set("file", _clean(check.place[0]))
         case.set("line", str(check.place[1]))
     if check.verdict in (VIOLATED, UNKNOWN):
         tag = "failure" if check.verdict == VIOLATED else "error"
