@@ -47,6 +47,7 @@ class Trace:
     show it each time. before, after: the cache in its own words around the last call. damage: what
     could be measured after it. past: rules that the calls before it broke. hidden: the shortest way to
     the same state does not show it, so that the cache remembers more than the specification tells.
+    is_confirmed: it was made again; else the time was up, and it is told as it was seen.
     is_alone: in the last call a single guard fails.
     """
 
@@ -56,6 +57,7 @@ class Trace:
     events: tuple[int, ...]
     place: int
     repeats: bool = True
+    is_confirmed: bool = True
     before: str = ""
     after: str = ""
     damage: str = ""
@@ -85,6 +87,9 @@ class Replayed:
 def confirm(explorer: Explorer, spots: list[Spot]) -> Trace:
     """The trace of a rule's break, from the places where it was seen, nearest first."""
     rule = spots[0].finding.rule
+    if explorer.clock.is_over:
+        explorer.is_cut = True
+        return _as_seen(explorer, spots[0])
     for spot in spots:
         way = shortest(explorer, spot.place, past=bool(spot.past))
         if way is None:
@@ -99,7 +104,10 @@ def confirm(explorer: Explorer, spots: list[Spot]) -> Trace:
             return _unsteady(explorer, min(spots, key=lambda found: len(found.run)))
     for spot in spots:
         if all(_shows(replay(explorer, spot.run), rule) for _ in range(2)):
-            run = _shorter(spot.run, lambda r: _shows(replay(explorer, r), rule))
+            run = _shorter(
+                spot.run,
+                lambda r: not explorer.clock.is_over and _shows(replay(explorer, r), rule),
+            )
             return _trace(explorer, run, replay(explorer, run), spot, hidden=True)
     return _unsteady(explorer, min(spots, key=lambda found: len(found.run)))
 
@@ -128,7 +136,7 @@ def _nearer(explorer: Explorer, run: tuple[int, ...], spot: Spot) -> tuple[int, 
     alike = graph.kind(spot.place, spot.number)[1:3]
     action = graph.events[spot.number].action
     for place, number in graph.cases():
-        if graph.depth[place] + 1 >= len(run) or spent >= RERUNS:
+        if graph.depth[place] + 1 >= len(run) or spent >= RERUNS or explorer.clock.is_over:
             break
         if graph.kind(place, number)[1:3] != alike or graph.events[number].action != action:
             continue
@@ -233,6 +241,14 @@ def _call(explorer: Explorer, judged: Judged) -> Call:
     broken = tuple(finding.rule for finding in judged.findings)
     is_silent = any(finding.manner == SILENT for finding in judged.findings)
     return Call(event.action, text, judged.answer, broken, is_silent)
+
+
+def _as_seen(explorer: Explorer, spot: Spot) -> Trace:
+    """The run on which the break was seen, where the time was up before it could be shown again."""
+    trace = _unsteady(explorer, spot)
+    calls = tuple(attrs.evolve(call, answer=Answer("not made again")) for call in trace.calls)
+    past = tuple(dict.fromkeys(spot.past))
+    return attrs.evolve(trace, calls=calls, repeats=True, is_confirmed=False, past=past)
 
 
 def _unsteady(explorer: Explorer, spot: Spot) -> Trace:

@@ -185,6 +185,10 @@ def _notes(result: RuleResult, trace: Trace) -> list[str]:
         notes.append(
             f"The same calls were made again and did not show it each time (see {REPEATABLE})."
         )
+    if not trace.is_confirmed:
+        notes.append(
+            "The time was up before the calls could be made again: this is the run as it was seen."
+        )
     if trace.hidden:
         notes.append(
             "A shorter way to the same state does not show it: the cache remembers something of these calls "

@@ -1,5 +1,7 @@
 """Each planted fault breaks the rules that speak of it, and no others."""
 
+import time
+
 import attrs
 import pytest
 
@@ -153,6 +155,25 @@ def test_a_call_that_was_declined_is_made_elsewhere(tested) -> None:
     assert found.verdict == "not enforced"
     names = [call.action for call in found.trace.calls]
     assert names[-2:] == ["forget", "truncate"]
+
+
+def test_a_budget_binds_what_comes_after_the_search(planted) -> None:
+    """Where the time is up a break is told as it was seen, and its calls are not made again."""
+
+    class Sleeps(planted.Crashes):
+        resets = 0
+
+        def reset(self, instance):
+            Sleeps.resets += 1
+            time.sleep(0.01)
+            super().reset(instance)
+
+    report = run_conformance(Sleeps, instances=["TINY"], budget=0.1)
+    found = [r for r in report.broken if r.trace is not None and not r.trace.is_confirmed]
+    assert report.verdict == "violated"
+    assert found
+    assert Sleeps.resets == sum(part.runs for part in report.parts)
+    assert "The time was up" in " ".join(report.pages[found[0].rule.id].split())
 
 
 @pytest.mark.slow
