@@ -129,8 +129,8 @@ def test_commands_write_both(kvspec, tmp_path, words, code: int, bad: int) -> No
         assert len(found) == bad
 
 
-def test_an_error_about_an_odd_name_is_strict_json(kvspec) -> None:
+def test_an_error_about_an_odd_name_is_strict_json(kvspec_process) -> None:
     """A missing file whose name is no UTF-8 is told as JSON that a strict reader takes."""
-    ran = kvspec("linearize", "no\udcff.json", "--json")
+    ran = kvspec_process("linearize", "no\udcff.json", "--json")
     assert ran.code == 2
     assert any(r"no\udcff.json" in part for part in strict_loads(ran.out)["error"].values())
