@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 
 import attrs
@@ -38,6 +38,7 @@ class Fates:
         self.graph = explorer.graph
         self._whole: dict[Pair, Edge] | None = None
         self._offered: dict[Pair, Edge] | None = None
+        self._behind: dict[Pair, Counter[str]] | None = None
         self._came: dict[str, dict[int, Edge]] = {}
 
     def of(self, pair: Pair) -> Fate:
@@ -59,6 +60,39 @@ class Fates:
         if self.explorer.is_cut:
             return Fate(UNTRIED, f"the time was up before it was tried in {name}")
         return Fate(UNTRIED, f"it could be asked for in {name}, and was not")
+
+    def behind(self) -> dict[Pair, Counter[str]]:
+        """For each pair its cases in states that only a broken rule keeps the search from, by that rule."""
+        if self._behind is not None:
+            return self._behind
+        explorer, graph = self.explorer, self.graph
+        found: dict[Pair, Counter[str]] = {}
+        for place, rule in self._blocking().items():
+            for number in explorer.todo[place] if rule else ():
+                pair = (graph.events[number].action, graph.code(place, number))
+                found.setdefault(pair, Counter())[rule] += 1
+        self._behind = found
+        return found
+
+    def _blocking(self) -> dict[int, str]:
+        """For each state the broken rule that keeps the search from it, or "" where none does."""
+        explorer, graph = self.explorer, self.graph
+        found, line = {0: ""}, deque([0])
+        later: deque[int] = deque()
+        while line or later:
+            place = line.popleft() if line else later.popleft()
+            is_open = not found[place]
+            for number in self._cases(place, "offered"):
+                edge, target = (place, number), graph.targets[place][number]
+                if target in found and (found[target] == "" or not is_open):
+                    continue
+                if is_open and explorer.is_open(edge, past=True):
+                    found[target] = ""
+                    line.append(target)
+                elif target not in found:
+                    found[target] = found[place] or explorer.broke.get(edge, "")
+                    later.append(target)
+        return found
 
     def left(self) -> set[Pair]:
         """The pairs of which something was left to be tried when the time was up."""

@@ -20,8 +20,8 @@ UNLIKE = "answers differently"
 def repeat(explorer: Explorer) -> Trace | None:
     """The calls that did not get the same answers again, or None; what is compared is counted in the book."""
     run = explorer.record.best
-    if not run:
-        return None
+    if not run or (len(run) == 1 and not run[0].shown):
+        return None  # nothing was asked and nothing shown: there is nothing to compare
     first = next((n for n, step in enumerate(run) if step.answer.kind == REFUSED), 0)
     for length in (len(run), first + 1, len(run)):
         if explorer.clock.is_over:

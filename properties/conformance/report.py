@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import attrs
@@ -37,6 +38,7 @@ class RuleResult:
     judged. tried, broken: how often. manners: how it was broken, with counts. untold: refusals that came
     without a code. alone: tries of a guard where no other one fails. known: the reason for which a list
     of known failures excuses it, or None. is_cut: it is unknown since the time was up, which nothing excuses.
+    hidden: cases of a kept rule that were not tried. behind: the broken rule that most of them lie behind.
     """
 
     rule: Rule
@@ -50,6 +52,8 @@ class RuleResult:
     trace: Trace | None = None
     known: str | None = None
     is_cut: bool = False
+    hidden: int = 0
+    behind: str = ""
 
     @property
     def is_broken(self) -> bool:
@@ -71,8 +75,14 @@ class RuleResult:
             return f"{how}; {len(self.trace.calls)} calls on {self.trace.instance}"
         if self.verdict == KEPT and self.untold:
             told = f"the code was not told ({self.untold:,} of {self.tried:,})"
-            return told if self.alone else f"{told}, and some other guard failed each time"
-        return self.reason
+            told = told if self.alone else f"{told}, and some other guard failed each time"
+            return "; ".join(part for part in (told, self._out_of_sight) if part)
+        return self._out_of_sight or self.reason
+
+    @property
+    def _out_of_sight(self) -> str:
+        cases = "1 case lies" if self.hidden == 1 else f"{self.hidden:,} cases lie"
+        return f"{cases} behind {self.behind}, which is broken" if self.hidden else ""
 
     @property
     def cause(self) -> str:
@@ -93,6 +103,8 @@ class RuleResult:
             "code_not_told": self.untold,
             "alone": self.alone,
             "known": self.known,
+            "hidden": self.hidden,
+            "behind": self.behind,
             "trace": None,
         }
         if self.trace is not None:
@@ -142,6 +154,7 @@ class Report:
     seconds: float
     pages: dict[str, str]
     stale: dict[str, str] = attrs.field(factory=dict)
+    hidden: dict[str, int] = attrs.field(factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -169,7 +182,9 @@ class Report:
         known = sum(found.known is not None for found in self.results.values())
         parts += [f"{known} known"] if known else []
         parts += [f"{len(self.stale)} stale excuses"] if self.stale else []
-        return f"{self.name}: {self.verdict}: {', '.join(parts)} of {len(self.results)} rules"
+        partly = sum(found.hidden > 0 for found in self.results.values())
+        more = f"; for {partly} of those kept cases lie behind broken rules" if partly else ""
+        return f"{self.name}: {self.verdict}: {', '.join(parts)} of {len(self.results)} rules{more}"
 
     def data(self) -> dict[str, Any]:
         """For a program."""
@@ -183,6 +198,7 @@ class Report:
             "declined": self.declined,
             "not_observed": list(self.filled),
             "stale": self.stale,
+            "hidden": self.hidden,
             "seconds": self.seconds,
             "rules": [found.data() for found in self.results.values()],
         }
@@ -222,6 +238,8 @@ class Report:
         if self.filled:
             listed = ", ".join(self.filled)
             lines.append(f"not observed, and taken from the specification for claims: {listed}")
+        for rule, count in self.hidden.items():
+            lines.append(f"behind {rule}, which is broken: {count:,} cases that were not tried")
         measured = self.results.get(UNDAMAGED)
         if measured is not None and measured.verdict == NOT_OFFERED:
             lines.append(
@@ -239,12 +257,21 @@ def _group(name: str, results: list[RuleResult], why: str | None, *, every: bool
         return [f"{name}: not offered: {why} ({len(results)} rules)"]
     lines = [f"{name}: {told}"]
     alike: dict[str, list[RuleResult]] = {}
+    partly: Counter[str] = Counter()
     for found in results:
         is_plain = found.verdict == KEPT and not found.untold and found.known is None
+        is_plain = is_plain and not found.hidden
         if every or not is_plain:
             is_alike = not every and found.verdict in (NOT_OFFERED, OUT_OF_REACH)
+            if found.hidden and not found.untold and found.known is None and not every:
+                partly[found.behind] += 1
+                continue
             alike.setdefault(_reason(found) if is_alike else found.rule.id, []).append(found)
     lines += [_line(same[0]) if len(same) == 1 else _lines(same) for same in alike.values()]
+    lines += [
+        f"  {f'{n} rules':<44} kept in the cases that were tried; others lie behind {rule}, which is broken"
+        for rule, n in partly.items()
+    ]
     return lines
 
 

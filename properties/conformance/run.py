@@ -53,6 +53,7 @@ from kvspec.properties.conformance.rules import (
     EFFECT,
     GUARD,
     REPEATABLE,
+    STARTS,
     UNDAMAGED,
     Rule,
     rules_of,
@@ -232,7 +233,7 @@ def _unbroken(found: RuleResult, tried: Sequence[_Tried], left: Sequence[Part]) 
         reason = f"the time was up before all was tried on {', '.join(names)}"
         return attrs.evolve(found, verdict=UNKNOWN, reason=reason, is_cut=True)
     if found.tried:
-        return found
+        return _in_part(found, pair, tried)
     follows = [one.book.follows[rule.id] for one in tried if rule.id in one.book.follows]
     if follows:
         reason = f"it was not kept, but only where {follows[0]} had been broken: repair that first"
@@ -247,6 +248,20 @@ def _unbroken(found: RuleResult, tried: Sequence[_Tried], left: Sequence[Part]) 
         )
         return attrs.evolve(found, verdict=UNKNOWN, reason=reason)
     return _by_fate(found, [one.fates.of(pair) for one in tried])
+
+
+def _in_part(found: RuleResult, pair: Pair | None, tried: Sequence[_Tried]) -> RuleResult:
+    """A rule that was kept, with the cases of it that lie behind a broken rule."""
+    if found.rule.id in (STARTS, REPEATABLE):
+        return found
+    behind: Counter[str] = Counter()
+    for one in tried:
+        for other, counts in one.fates.behind().items():
+            if pair in (None, other):
+                behind.update(counts)
+    if not behind:
+        return found
+    return attrs.evolve(found, hidden=behind.total(), behind=behind.most_common(1)[0][0])
 
 
 def _by_fate(found: RuleResult, fates: Sequence[Fate]) -> RuleResult:
@@ -299,7 +314,17 @@ def _report(
         filled=filled,
         seconds=seconds,
         pages=pages,
+        hidden=_hidden(tried),
     )
+
+
+def _hidden(tried: Sequence[_Tried]) -> dict[str, int]:
+    """Cases that were not tried by the broken rule that they lie behind."""
+    found: Counter[str] = Counter()
+    for one in tried:
+        for counts in one.fates.behind().values() if not one.explorer.is_cut else ():
+            found.update(counts)
+    return dict(found)
 
 
 def _part_result(one: _Tried) -> PartResult:

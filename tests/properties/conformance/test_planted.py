@@ -157,6 +157,26 @@ def test_a_call_that_was_declined_is_made_elsewhere(tested) -> None:
     assert names[-2:] == ["forget", "truncate"]
 
 
+def test_what_lies_behind_a_known_break_is_told(planted) -> None:
+    """A second publication is refused, and that is known: what is kept only before it says so (C4)."""
+
+    class Once(planted.Sound):
+        def publish(self, x):
+            seen = self.seen()
+            if seen["state"][x] == "PREPARED" and seen["start"][x] + seen["count"][x] > 1:
+                raise RefusedByCacheError("BUSY")
+            self.step("publish", {"x": x})
+
+    report = run_conformance(Once, instances=["LONG"])
+    found = report.results["finish/keeps-the-rest"]
+    assert (found.verdict, found.behind) == ("kept", "publish/accepted")
+    assert found.hidden > 0
+    assert report.hidden["publish/accepted"] >= found.hidden
+    assert "cases lie behind publish/accepted, which is broken" in report.table(every=True)
+    assert "of those kept cases lie behind broken rules" in report.summary
+    assert not run_conformance(planted.Sound, instances=["LONG"]).hidden
+
+
 def test_a_budget_binds_what_comes_after_the_search(planted) -> None:
     """Where the time is up a break is told as it was seen, and its calls are not made again."""
 
