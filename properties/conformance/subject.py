@@ -179,7 +179,9 @@ class AdapterSubject:
                 "observe() before reset()", found="no instance", expected="reset() first",
                 where=self._where, do="call reset(instance)",
             )  # fmt: skip
-        return self._shape.check(ask(self.adapter.observe))
+        found = ask(self.adapter.observe)
+        check_finished(found, f"observe() of {self.name}")
+        return self._shape.check(found)
 
     def damage(self) -> list[Damage]:
         """What the adapter measures."""
