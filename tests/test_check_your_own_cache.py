@@ -124,7 +124,13 @@ def test_the_page_has_files_and_commands():
     """The blocks are found: at least four files, and a command in every step from the second on."""
     found = steps(PAGE.read_text(encoding="utf-8"))
     files = {step.name for step in found if not step.is_command}
-    assert {"my_cache.py", "my_adapter.py", "my_wrapper.py", "my_paged.py", "real_adapter.py"} <= files
+    assert {
+        "my_cache.py",
+        "my_adapter.py",
+        "my_wrapper.py",
+        "my_paged.py",
+        "real_adapter.py",
+    } <= files
     sections = PAGE.read_text(encoding="utf-8").split("\n## ")[2:]
     assert len(sections) == 7
     assert all("\n$ " in section for section in sections)

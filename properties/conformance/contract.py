@@ -86,7 +86,7 @@ def _is_exception(part: Any) -> bool:
 
 
 def _check_declared(adapter: Adapter) -> None:
-    found = adapter.not_offered
+    found: Any = adapter.not_offered
     is_read = isinstance(found, Mapping) and all(
         isinstance(name, str) and isinstance(why, str) for name, why in found.items()
     )
