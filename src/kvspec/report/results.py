@@ -65,7 +65,8 @@ def _told(result: Result) -> tuple[str, str, str]:
         scenarios = result["scenarios"]
         orders = sum(sum(each["schedules"]) for each in scenarios)
         extent = f"{orders:,} orders of {len(scenarios)} scenarios"
-        return "interleavings", f"up to {result['preemptions']} preemptions", extent
+        most = result["preemptions"]
+        return "interleavings", f"at most {most} preemption{'s' * (most != 1)}", extent
     if command == "formulas" and "identities" in result:
         identities = result["identities"]
         held = sum(each["verdict"] == "holds" for each in identities)
