@@ -100,7 +100,11 @@ def _of_system(subject: KnownSystem) -> Iterator[_Cells]:
 
 
 def _of_library() -> Iterator[_Cells]:
-    """Replays of the library and tests of the torch cache."""
+    """Replays of the library, tests of the torch caches, and what is stored of concurrent clients."""
+    from kvspec.cli.plan import OTHERS
+    from kvspec.counterexamples.history_files import FOLDER
+    from kvspec.counterexamples.interleavings import interleavings
+
     core = find_system("core")
     yield "replay", "the library", _replays(), _SECONDS, "holds"
     tiny, layers = core.instances["TINY"].expected, core.instances["LAYERS"].expected
@@ -108,8 +112,15 @@ def _of_library() -> Iterator[_Cells]:
     part = rf"[\d,]+ of {layers.transitions:,}" if layers else r"[\d,]+ of [\d,]+"
     where = "static_cache, core/LAYERS"
     yield "test", where, f"{part} transitions taken", _SECONDS, "holds"
-    where = "DecodeBackend, core/TINY"
-    yield "test", where, f"{count} of {count} transitions taken", _SECONDS, "holds"
+    for which in ("DecodeBackend", *(other.rpartition(":")[2] for other in OTHERS)):
+        extent = f"{count} of {count} transitions taken"
+        yield "test", f"{which}, core/TINY", extent, _SECONDS, "holds"
+    histories, replays = len(list(FOLDER.glob("*.json"))), 2 * len(interleavings())
+    extent = f"{histories} of {histories} verdicts as they must be"
+    yield "histories", "stored", extent, _SECONDS, "holds"
+    yield "interleavings", "stored", f"{replays} of {replays} replays", _SECONDS, "holds"
+    orders = r"[1-9][\d,]* orders of \d+ scenarios"
+    yield "interleavings", "at most 1 preemption", orders, _SECONDS, "holds"
 
 
 def _formulas() -> str:
