@@ -136,7 +136,7 @@ def test_the_stage_explores_sound_caches_and_fails_where_one_does(monkeypatch) -
     assert all(each["is_whole"] for each in found.data["scenarios"])
     timed = {"stage": "concurrency orders", "command": found.command, "wall_seconds": 1.0}
     (row,) = result_rows([timed | found.data])
-    assert row[1:3] == ("up to 1 preemptions", "61 orders of 2 scenarios")
+    assert row[1:3] == ("at most 1 preemption", "61 orders of 2 scenarios")
 
     def child_by_child(tables, slots, entries):
         for slot, entry in zip(slots, entries, strict=True):
