@@ -26,6 +26,17 @@ def test_every_part_is_current() -> None:
     assert outdated(README) == [], "run make docs"
 
 
+def test_numbers_told_in_prose_are_those_of_the_code() -> None:
+    """How many rules a cache is held against, and how many faults need two threads."""
+    from kvspec.models.decode.concurrent_faults import CONCURRENCY_FAULTS
+    from kvspec.properties.conformance.run import every_rule
+
+    prose = " ".join(TEXT.split())
+    assert f"against {len(every_rule())} rules read from the specification" in prose
+    words = {12: "twelve", 13: "thirteen", 14: "fourteen", 15: "fifteen"}
+    assert f"{words[len(CONCURRENCY_FAULTS)]} faults that need two threads" in prose
+
+
 def test_every_command_has_its_line() -> None:
     """The table of commands is complete."""
     assert {line.split()[1] for line in PRINTED} >= set(COMMANDS)

@@ -42,6 +42,8 @@ SAMPLED: dict[str, Any] = {"profile": "ci", "examples": 24, "walks": 100}
 STATIC = "kvspec.cli.backends:static_cache"
 OTHERS = tuple(f"kvspec.cli.backends:{kind}_cache" for kind in ("paged", "window", "offloaded"))
 """The torch caches of other layouts than the first one, each tested on the smallest instance."""
+PREEMPTIONS = 1
+"""How often a thread may be taken off in the orders of steps that are explored."""
 _HERE = "kvspec.cli.plan"
 
 
@@ -181,12 +183,12 @@ def interleavings_stage(tell: Tell) -> Answer:
 
 
 def orders_stage(tell: Tell) -> Answer:
-    """Every scenario on a sound torch cache, in every order with at most one preemption."""
+    """Every scenario on a sound torch cache, in every order with at most `PREEMPTIONS`."""
     from kvspec.cli.backends import torch_absent
     from kvspec.cli.interleave import explored
 
     absent = torch_absent()
-    return unknown_answer("interleave", absent) if absent else explored(1, tell)
+    return unknown_answer("interleave", absent) if absent else explored(PREEMPTIONS, tell)
 
 
 def formulas_stage(tell: Tell) -> Answer:

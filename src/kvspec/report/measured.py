@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kvspec.counterexamples import find_system
 from kvspec.counterexamples.systems import SPECIFICATION, KnownSystem
+from kvspec.report.results import within
 
 if TYPE_CHECKING:
     from kvspec.counterexamples import Trace
@@ -101,7 +102,7 @@ def _of_system(subject: KnownSystem) -> Iterator[_Cells]:
 
 def _of_library() -> Iterator[_Cells]:
     """Replays of the library, tests of the torch caches, and what is stored of concurrent clients."""
-    from kvspec.cli.plan import OTHERS
+    from kvspec.cli.plan import OTHERS, PREEMPTIONS
     from kvspec.counterexamples.history_files import FOLDER
     from kvspec.counterexamples.interleavings import interleavings
 
@@ -120,7 +121,7 @@ def _of_library() -> Iterator[_Cells]:
     yield "histories", "stored", extent, _SECONDS, "holds"
     yield "interleavings", "stored", f"{replays} of {replays} replays", _SECONDS, "holds"
     orders = r"[1-9][\d,]* orders of \d+ scenarios"
-    yield "interleavings", "at most 1 preemption", orders, _SECONDS, "holds"
+    yield "interleavings", within(PREEMPTIONS), orders, _SECONDS, "holds"
 
 
 def _formulas() -> str:

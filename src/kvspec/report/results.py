@@ -30,6 +30,11 @@ def result_markdown(results: Iterable[Result]) -> str:
     return markdown_table(HEAD, result_rows(results), right=(3,))
 
 
+def within(preemptions: int) -> str:
+    """A bound of preemptions, in words."""
+    return f"at most {preemptions} preemption{'s' * (preemptions != 1)}"
+
+
 def _told(result: Result) -> tuple[str, str, str]:
     """What was checked, on what, and how much there was of it."""
     command = str(result["command"])
@@ -65,8 +70,7 @@ def _told(result: Result) -> tuple[str, str, str]:
         scenarios = result["scenarios"]
         orders = sum(sum(each["schedules"]) for each in scenarios)
         extent = f"{orders:,} orders of {len(scenarios)} scenarios"
-        most = result["preemptions"]
-        return "interleavings", f"at most {most} preemption{'s' * (most != 1)}", extent
+        return "interleavings", within(result["preemptions"]), extent
     if command == "formulas" and "identities" in result:
         identities = result["identities"]
         held = sum(each["verdict"] == "holds" for each in identities)

@@ -1,11 +1,16 @@
 """What the tests of the decoder share."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
 from kvspec.models.decode import AnyLayout, CacheShape, Decoder, DecoderConfig, Staging
+
+# Modules beside the tests can be imported by them.
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-import torch
+from filled_rows import filled, shown
 
 from kvspec.models.decode import (
     DecodeError,
@@ -21,20 +21,6 @@ from kvspec.models.decode.hooks import Part
 def layout(shape):
     """An empty layout of six rows."""
     return StaticLayout(shape, capacity=6)
-
-
-def filled(layout, value, count, submit=None):
-    """An open append whose rows all hold ``value``."""
-    staging = layout.begin(count) if submit is None else layout.begin(count, submit)
-    for layer, part in layout.shape.cells():
-        rows = torch.full(layout.shape.rows(count), float(value), dtype=layout.shape.dtype)
-        staging.stage(layer, part, rows)
-    return staging
-
-
-def shown(layout):
-    """The visible K rows of layer 0 as one number each."""
-    return layout.read(0)[0][0, 0, :, 0].tolist()
 
 
 def held(layout):

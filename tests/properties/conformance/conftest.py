@@ -14,14 +14,24 @@ WHOLE = ("AcceptsStale", "NoCodes", "Sound")
 """Caches for which every call in every state of an instance is tried."""
 
 
-@pytest.fixture(scope="session")
-def planted():
-    """The module with the planted caches."""
-    path = Path(__file__).parent / "planted_caches.py"
-    spec = importlib.util.spec_from_file_location("planted_caches", path)
+def loaded(name: str):
+    """A module of caches of this folder, by its name."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def planted():
+    """The module with the planted caches."""
+    return loaded("planted_caches")
+
+
+@pytest.fixture(scope="session")
+def paged():
+    """The module with the paged caches."""
+    return loaded("paged_caches")
 
 
 @pytest.fixture(scope="session")

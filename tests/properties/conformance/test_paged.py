@@ -1,24 +1,12 @@
 """Rows that a fork shares with its parent: what is written or freed too early is found by default."""
 
-import importlib.util
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from kvspec.properties.conformance.graph import build_graph
 from kvspec.properties.conformance.run import run_conformance
 from kvspec.properties.conformance.sharing import SHARED
-
-
-@pytest.fixture(scope="module")
-def paged():
-    """The module with the paged caches."""
-    path = Path(__file__).parent / "paged_caches.py"
-    spec = importlib.util.spec_from_file_location("paged_caches", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
