@@ -9,12 +9,12 @@ from pathlib import Path
 import attrs
 
 from kvspec.counterexamples.files import dump_trace, write_trace
-from kvspec.counterexamples.format import Mutation, Trace
+from kvspec.counterexamples.format import Broken, Mutation, Trace
 from kvspec.counterexamples.record import trace_of
 from kvspec.models.concrete import Machine
 from kvspec.properties.mutants import MutantResult, MutationReport
 from kvspec.properties.mutation import Mutated, mutate
-from kvspec.spec.language import Properties
+from kvspec.spec.language import Properties, Property
 
 PROVENANCE = "kvspec mutants --write-library: breadth-first search of the instance with this mutant"
 
@@ -31,10 +31,18 @@ def trace_of_mutant(result: MutantResult, mutated: Mutated, properties: Properti
     return trace_of(
         machine,
         result.trace,
-        properties[result.claim],
+        _broken(result, properties),
+        loop=result.loop,
         mutation=Mutation(name=result.mutant.name, description=result.mutant.description),
         provenance=PROVENANCE,
     )
+
+
+def _broken(result: MutantResult, properties: Properties) -> Property | Broken:
+    """What the mutant breaks; a deadlock is no claim of its own."""
+    if result.kind == "deadlock":
+        return Broken(name="deadlock", kind="deadlock")
+    return properties[result.claim or ""]
 
 
 def file_name(mutant: str) -> str:

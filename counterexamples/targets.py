@@ -13,11 +13,25 @@ from kvspec.counterexamples.errors import TraceError
 from kvspec.models.adapter import Adapter
 from kvspec.models.backend import Backend
 
-SOUND = {"core": "kvspec.models.decode.backend:DecodeBackend"}
+_MECHANISMS = "kvspec.models.decode.mechanisms"
+_WITH_MECHANISMS = (
+    "ownership",
+    "tiers",
+    "transfer",
+    "completion",
+    "run_ahead",
+    "index",
+    "bundle",
+    "residency",
+    "sessions",
+)
+SOUND = {"core": "kvspec.models.decode.backend:DecodeBackend"} | {
+    name: f"{_MECHANISMS}.{name}:Cache" for name in _WITH_MECHANISMS
+}
 """For each system the factory of the sound cache that speaks of it."""
-
-
-FAULTS = {"core": "kvspec.models.decode.backend_faults:fault_for"}
+FAULTS = {"core": "kvspec.models.decode.backend_faults:fault_for"} | {
+    name: f"{_MECHANISMS}.{name}:fault_for" for name in _WITH_MECHANISMS
+}
 """For each system a function from a mutation's name to the name of the cache's fault, or None."""
 
 

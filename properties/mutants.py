@@ -2,9 +2,10 @@
 
 Every instance is compiled once with all mutants inside. A mutant is explored on each instance in turn, on
 later ones only as deep as would give a shorter trace; what is kept is the shortest over all of them, since
-the search is breadth first. What no instance kills is given to the symbolic engine: if it has the same steps
-as the specification wherever the invariants hold, it is equivalent. What is left has survived, and the
-claims lack something. Where the claims of a system are given, its own mutants are tried there, and its
+the search is breadth first. What keeps every invariant and step claim is looked at again for what must
+happen: a leads_to claim may fail, with a lasso, or a state that is no proper end may have no step. What no
+instance kills is given to the symbolic engine: if it has the same steps as the specification wherever the
+invariants hold, it is equivalent. What is left has survived, and the claims lack something. Where the claims of a system are given, its own mutants are tried there, and its
 invariants are claims here as well.
 """
 
@@ -27,7 +28,8 @@ class MutantResult:
     """What became of a mutant.
 
     verdict: "killed", "equivalent", "survived", or "unknown" where a limit cut a search or a proof.
-    claim, kind: the claim that broke. instance: where. trace: from an initial state to the break.
+    claim, kind: the claim that broke, or `deadlock`. instance: where. trace: from an initial state to the
+    break; of a lasso, `loop` is the state to which the last step leads back.
     """
 
     mutant: Mutant
@@ -36,6 +38,7 @@ class MutantResult:
     kind: str | None = None
     instance: Instance | None = None
     trace: tuple[TraceStep, ...] = ()
+    loop: int | None = None
     reason: str = ""
 
     @property
@@ -109,11 +112,34 @@ def run_mutants(
             done += 1
             if progress is not None:
                 progress(done, total)
+    _look_for_what_must_happen(properties, mutated, listed, chosen, best, doubtful)
     results = [
         best.get(mutant.number) or _prove(mutant, mutated, properties, doubtful)
         for mutant in chosen
     ]
     return MutationReport(properties.system.name, tuple(results), time.perf_counter() - began)
+
+
+def _look_for_what_must_happen(
+    properties: Properties,
+    mutated: Mutated,
+    instances: list[Instance],
+    chosen: list[Mutant],
+    best: dict[int, MutantResult],
+    doubtful: dict[int, str],
+) -> None:
+    """Explore the mutants that no search for safety has killed for a lasso or a deadlock."""
+    left = [mutant for mutant in chosen if mutant.number not in best]
+    claims = properties.of_kind("leads_to", "end")
+    if not left or not claims:
+        return
+    for instance in instances:
+        program = compile_instance(mutated.on(instance), claims)
+        for mutant in left:
+            run = program.explore(
+                variant=mutant.number, coverage=False, threads=1, max_states=MOST_STATES
+            )
+            _note(mutant, instance, run, best, doubtful)
 
 
 def _names_of_given(properties: Properties) -> set[str]:
@@ -136,7 +162,13 @@ def _note(
         known = best.get(mutant.number)
         if known is None or len(broken.trace) < len(known.trace):
             best[mutant.number] = MutantResult(
-                mutant, "killed", broken.property, broken.kind, instance, broken.trace
+                mutant,
+                "killed",
+                broken.property,
+                broken.kind,
+                instance,
+                broken.trace,
+                broken.loop,
             )
     elif not run.complete and not run.cut:
         doubtful[mutant.number] = f"{instance.name}: {run.reason}"
