@@ -5,8 +5,9 @@ later ones only as deep as would give a shorter trace; what is kept is the short
 the search is breadth first. What keeps every invariant and step claim is looked at again for what must
 happen: a leads_to claim may fail, with a lasso, or a state that is no proper end may have no step. What no
 instance kills is given to the symbolic engine: if it has the same steps as the specification wherever the
-invariants hold, it is equivalent. What is left has survived, and the claims lack something. Where the claims of a system are given, its own mutants are tried there, and its
-invariants are claims here as well.
+invariants hold, it is equivalent. What is left has survived, and the claims lack something.
+Where the claims of a system are given, its own mutants are tried there, and its invariants are claims here
+as well.
 """
 
 from __future__ import annotations
