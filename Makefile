@@ -68,6 +68,7 @@ docs: $(STAMP) ## Write the generated parts of the README and the generated page
 	$(BIN)/kvspec check --markdown docs/codes.md
 	$(BIN)/kvspec formulas --markdown docs/formulas.md
 	$(BIN)/kvspec projections --markdown docs/projections.md
+	$(BIN)/kvspec report --rules docs/rules.md
 	$(BIN)/kvspec report --readme README.md
 
 clean: ## Remove build products and caches

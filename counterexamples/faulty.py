@@ -10,6 +10,7 @@ import attrs
 from kvspec.counterexamples.errors import TraceError
 from kvspec.counterexamples.resolve import Resolved
 from kvspec.models.concrete import Machine
+from kvspec.properties.atlas import faults
 from kvspec.properties.mutation import Mutant, Mutated, mutate
 from kvspec.spec.language import System
 
@@ -39,13 +40,16 @@ def faulty_machine(found: Resolved, faulty_system: System | None = None) -> Mach
 def _named(found: Resolved, name: str) -> System:
     system = found.machine.system
     if name not in _mutants(system):
+        fault = faults(system).get(name)
+        if fault is not None:
+            return fault.changed
         names = list(_mutants(system))
         same_action = [n for n in names if n.partition(".")[0] == name.partition(".")[0]]
         near = get_close_matches(name, same_action or names, NEAR, 0) or names[:NEAR]
         raise TraceError(
             f"{found.where}, mutation",
             repr(name),
-            f"a mutation of {system.name}, near to it {', '.join(near) or 'none'}",
+            f"a mutation of {system.name}, near to it {', '.join(near) or 'none'}, or a fault of the atlas",
             f"correct the name (kvspec mutants {system.name} lists all {len(names)}); a fault of "
             "your own is given as `faulty_system=`",
         )

@@ -12,8 +12,9 @@ from typing import Protocol
 
 import attrs
 
-from kvspec.counterexamples.claims import broken_at, is_stuck
+from kvspec.counterexamples.claims import Move, broken_at, is_stuck
 from kvspec.counterexamples.errors import ReplayError, UnknownNameError
+from kvspec.counterexamples.fairness import unfair, with_limits
 from kvspec.counterexamples.format import (
     KINDS,
     Broken,
@@ -168,8 +169,22 @@ def _confirm_claim(
             raise ReplayError(
                 f"no state or step of the run {what} {claim.name}: is it this claim's?"
             )
+        if claim.kind == "leads_to":
+            _confirm_fair(machine, [s.state for s in steps], moves, claim, loop)
     elif claim is not None and claim.kind == "deadlock" and not is_stuck(machine, steps[-1].state):
         raise ReplayError("the last state of the run has a transition, so it is no deadlock")
+
+
+def _confirm_fair(
+    machine: Machine,
+    states: list[State],
+    moves: list[Move],
+    claim: Property,
+    loop: int | None,
+) -> None:
+    reason = unfair(with_limits(machine), states, moves, claim, loop)
+    if reason is not None:
+        raise ReplayError(f"the run shows nothing of {claim.name}, since it is not fair: {reason}")
 
 
 def _sound_system(machine: Machine, sound: System | None, *, mutated: bool) -> System:

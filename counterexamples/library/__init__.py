@@ -19,12 +19,21 @@ def library(folder: Path | None = None) -> list[Path]:
 
 
 def library_path(name: str, folder: Path | None = None) -> Path:
-    """The file of a trace by its name, with or without `.json`, or an error that lists the names."""
+    """The file of a trace by its name, with or without `.json`, or an error that lists the names.
+
+    Where two systems have a trace of one name, the system's name and `/` come before it.
+    """
     wanted = name.removesuffix(SUFFIX)
-    known = {path.name.removesuffix(SUFFIX): path for path in library(folder)}
-    if wanted not in known:
-        raise UnknownNameError("trace", name, known, "the library")
-    return known[wanted]
+    known: dict[str, list[Path]] = {}
+    for path in library(folder):
+        short = path.name.removesuffix(SUFFIX)
+        known.setdefault(short, []).append(path)
+        known.setdefault(f"{path.parent.name}/{short}", []).append(path)
+    found = known.get(wanted, [])
+    if len(found) == 1:
+        return found[0]
+    names = [f"{path.parent.name}/{wanted}" for path in found] or [n for n in known if "/" not in n]
+    raise UnknownNameError("trace" if not found else "single trace", name, names, "the library")
 
 
 def library_trace(name: str, folder: Path | None = None) -> Trace:

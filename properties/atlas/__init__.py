@@ -10,9 +10,10 @@ import pkgutil
 from functools import cache
 
 from kvspec.properties.atlas.model import Case, Evidence, Group
-from kvspec.spec.language import DefinitionError
+from kvspec.properties.faults import Fault
+from kvspec.spec.language import DefinitionError, System
 
-__all__ = ["Case", "Evidence", "Group", "groups"]
+__all__ = ["Case", "Evidence", "Group", "faults", "groups"]
 
 
 @cache
@@ -26,3 +27,9 @@ def groups() -> dict[str, Group]:
                 raise DefinitionError(f"two groups of the atlas are named {group.name}")
             found[group.name] = group
     return dict(sorted(found.items()))
+
+
+def faults(system: System) -> dict[str, Fault]:
+    """The faults of a system that the atlas names, by their names."""
+    cases = [case for group in groups().values() for case in group.cases]
+    return {case.fault.name: case.fault for case in cases if case.fault.system is system}

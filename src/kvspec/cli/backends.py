@@ -25,15 +25,9 @@ def backend_name(system: str) -> str | None:
 
 def make_backend(system: str, mutation: str | None = None) -> Backend | None:
     """The cache for a system; with the fault of a mutation, or None if it has no such fault."""
-    from kvspec.counterexamples.targets import sound_backend
+    from kvspec.counterexamples.targets import faulty_backend, sound_backend
 
-    if mutation is None:
-        return sound_backend(system)
-    from kvspec.models.decode.backend import DecodeBackend
-    from kvspec.models.decode.backend_faults import fault_for
-
-    fault = fault_for(mutation)
-    return None if fault is None else DecodeBackend(faults=(fault,))
+    return sound_backend(system) if mutation is None else faulty_backend(system, mutation)
 
 
 def static_cache() -> Backend:
@@ -64,8 +58,10 @@ def paged_cache() -> Backend:
     return DecodeBackend(layout="paged")
 
 
-def is_stand_in(mutation: str | None) -> bool:
+def is_stand_in(system: str, mutation: str | None) -> bool:
     """Whether the fault that a cache is given for a mutation is another one, near to it."""
+    if system != "core" or mutation is None:
+        return False
     from kvspec.models.decode.backend_faults import fault_for
 
-    return mutation is not None and fault_for(mutation) != mutation
+    return fault_for(mutation) != mutation

@@ -42,6 +42,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("kvspec replay trace.json --picture text", "as a space-time diagram"),
         ("kvspec replay trace.json --as-test", "a trace as a pytest file"),
     ),
+    "atlas": (
+        ("kvspec atlas", "every group of public faults"),
+        ("kvspec atlas A-B01", "one of them, explained"),
+        ("kvspec atlas A-B01 --prove", "with the proof for all sizes"),
+        ("kvspec atlas --json", "for a program"),
+    ),
     "interleave": (
         ("kvspec interleave", "every scenario, up to 2 preemptions"),
         ("kvspec interleave two-appends", "one of them"),

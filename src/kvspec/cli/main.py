@@ -12,6 +12,7 @@ from typing import Any
 from cyclopts import App, CycloptsError
 
 import kvspec
+from kvspec.cli.atlas import atlas
 from kvspec.cli.audit import audit
 from kvspec.cli.bench import bench
 from kvspec.cli.check import check
@@ -52,6 +53,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "test": drive,
     "conform": conform,
     "replay": replay,
+    "atlas": atlas,
     "interleave": interleave,
     "record": record,
     "show": show,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from kvspec.cli.atlas import systems as shown_on
+from kvspec.cli.atlas_cases import Asked
 from kvspec.cli.stages import Stage, Tell, unknown_answer
 from kvspec.cli.verdicts import Answer
 from kvspec.counterexamples.systems import SPECIFICATION
@@ -18,6 +20,7 @@ KINDS = (
     "prove",
     "explore",
     "mutants",
+    "atlas",
     "test",
     "replay",
     "concurrency",
@@ -26,6 +29,7 @@ KINDS = (
 )
 ORDER = (
     "mutants",
+    "atlas",
     "prove",
     "test",
     "replay",
@@ -57,6 +61,8 @@ def plan(subject: KnownSystem, kinds: list[str], jobs: int) -> list[Stage]:
         stages.append(Stage(f"mutants {name}", f"{_HERE}:mutants_stage", (name, quick)))
     if "prove" in kinds and claims:
         stages.append(Stage(f"prove {name}", f"{_HERE}:prove_stage", (name, max(1, jobs - 1))))
+    if "atlas" in kinds and name in shown_on():
+        stages.append(Stage(f"atlas {name}", "kvspec.cli.atlas:system_stage", (name, Asked())))
     if "replay" in kinds and whole:
         stages.append(Stage("replay library", f"{_HERE}:replay_stage"))
     if "test" in kinds and whole:

@@ -62,7 +62,8 @@ def replay(
     it, and what harm can be measured then is shown in numbers. Anything else is `violated`.
 
     Args:
-        files: trace files, or names of traces in the library; without any, the whole library.
+        files: trace files, or names of traces in the library or of the atlas (A-B01); without any, the
+            whole library.
         target: spec, sound, faulty, or all of them that can be had.
         picture: print the trace as a space-time diagram (text, mermaid or dot), and run nothing.
         as_test: print a pytest function that reproduces the trace, and run nothing.
@@ -112,12 +113,16 @@ def library() -> list[Path]:
 
 def find_trace(name: str) -> Path:
     """A trace file, or a trace of the library by its name."""
+    from kvspec.counterexamples.atlas_files import folder
     from kvspec.counterexamples.errors import UnknownNameError
     from kvspec.counterexamples.library import library_path
 
     path = Path(name)
-    if path.exists() or path.suffix == ".json" or len(path.parts) > 1:
+    if path.exists() or path.suffix == ".json" or len(path.parts) > 2:
         return path
+    of_atlas = folder() / f"{name.upper()}.json"
+    if of_atlas.is_file():
+        return of_atlas
     try:
         return library_path(name)
     except UnknownNameError as error:
@@ -188,7 +193,7 @@ def run_one(found: Resolved, target: str) -> Run | None:
         what = f"{found.where} cannot be replayed"
         raise UsageError(what, error.found, error.expected, error.where, error.advice) from error
     verdict = judge(result)
-    if result.outcome == "no_damage" and verdict == VIOLATED and is_stand_in(fault):
+    if result.outcome == "no_damage" and verdict == VIOLATED and is_stand_in(system, fault):
         data = {"trace": found.where, "target": target, "reason": STAND_IN}
         return Run(found.where, target, HOLDS, data, "", "", left_out=STAND_IN)
     data = {**result.as_json(), "target": target, "verdict": verdict}

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from kvspec.cli.errors import UsageError
-from kvspec.cli.output import Flag, Output, deliver
+from kvspec.cli.output import Flag, Output, check_writable, deliver
 from kvspec.cli.verdicts import HOLDS, VIOLATED, Answer
 
 
 def report(
     *,
     readme: Path | None = None,
+    rules: Path | None = None,
     results: Path | None = None,
     check: Flag = False,
     output: Output = Output(),  # noqa: B008  # frozen, and how cyclopts takes a group
@@ -25,11 +26,22 @@ def report(
 
     Args:
         readme: the file whose parts are made anew.
+        rules: write the page of all rules to this file, and nothing else.
         results: the answer of `kvspec verify --json`, in a file.
         check: write nothing; a part of the file that is not current is `violated`. Nothing is run
             again: times, the cases of claims and the exact number of replays are not looked at.
         output: how the answer is told.
     """
+    if rules is not None:
+        if readme is not None or results is not None or check:
+            raise UsageError(
+                "--rules is for itself",
+                "another option beside it",
+                "--rules FILE alone",
+                "--rules of kvspec report",
+                "kvspec report --rules docs/rules.md",
+            )
+        return deliver(_write_rules(rules), output)
     if readme is None:
         if check:
             raise UsageError(
@@ -61,6 +73,14 @@ def report(
     return deliver(
         Answer("report", verdict, {"readme": str(readme), "verdict": verdict}, told), output
     )
+
+
+def _write_rules(path: Path) -> Answer:
+    from kvspec.report.rules import markdown
+
+    check_writable(path, "--rules of kvspec report")
+    path.write_text(markdown(), encoding="utf-8")
+    return Answer("report", HOLDS, {"rules": str(path), "verdict": HOLDS}, f"wrote {path}")
 
 
 def _print_all() -> Answer:

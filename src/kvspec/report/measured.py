@@ -19,6 +19,7 @@ from kvspec.report.results import within
 
 if TYPE_CHECKING:
     from kvspec.counterexamples import Trace
+    from kvspec.properties.atlas import Group
 
 UNCHECKED = "times, cases of claims, the exact number of replays"
 _SECONDS = r"\d[\d,]*\.\d+ s"
@@ -80,6 +81,7 @@ def _results() -> Iterator[_Cells]:
 
 def _of_system(subject: KnownSystem) -> Iterator[_Cells]:
     """Mutants, proof and searches of a system."""
+    from kvspec.properties.atlas import groups
     from kvspec.properties.mutation import mutate
 
     given = subject.properties().given
@@ -91,6 +93,11 @@ def _of_system(subject: KnownSystem) -> Iterator[_Cells]:
     obligations = sum(_obligations(subject.name).values())
     of = f"{obligations:,} of {obligations:,}" if obligations else r"([\d,]+) of \1"
     yield "prove", f"{subject.name}, any sizes", f"{of} obligations", _SECONDS, "holds"
+    shown = [group for group in groups().values() if _cases_on(group, subject)]
+    if shown:
+        number = sum(_cases_on(group, subject) for group in shown)
+        extent = f"{number} of {number} cases of {len(shown)} groups shown"
+        yield "atlas", subject.name, extent, _SECONDS, "holds"
     for one in subject.instances.values():
         if one.slow:
             continue
@@ -98,6 +105,11 @@ def _of_system(subject: KnownSystem) -> Iterator[_Cells]:
         if one.expected:
             extent = f"{one.expected.states:,} states, {one.expected.transitions:,} transitions"
         yield "explore", f"{subject.name}/{one.name}", extent, _SECONDS, "holds"
+
+
+def _cases_on(group: Group, subject: KnownSystem) -> int:
+    """How many cases of a group of the atlas are shown on the system."""
+    return sum(case.fault.system is subject.system for case in group.cases)
 
 
 def _of_library() -> Iterator[_Cells]:

@@ -52,6 +52,11 @@ def _told(result: Result) -> tuple[str, str, str]:
     if command == "replay" and "replays" in result:
         held = sum(each["verdict"] == "holds" for each in result["replays"])
         return "replay", "the library", f"{held} of {len(result['replays'])} replays"
+    if command == "atlas" and "cases" in result:
+        cases = result["cases"]
+        shown = sum(each["verdict"] == "holds" for each in cases)
+        extent = f"{shown} of {len(cases)} cases of {result['groups']} groups shown"
+        return "atlas", str(result["system"]), extent
     if command == "test" and "examples" in result:
         cache = str(result["backend"]).rpartition(":")[2]
         extent = f"{result['touched']:,} of {result['transitions']:,} transitions taken"
