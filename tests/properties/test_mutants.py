@@ -10,6 +10,7 @@ from kvspec.properties.mutants import MutantResult, MutationReport, run_mutants
 from kvspec.properties.mutation import mutate
 from kvspec.spec import core
 from kvspec.spec.language import (
+    Bool,
     ErrorCode,
     Module,
     Natural,
@@ -18,9 +19,11 @@ from kvspec.spec.language import (
     Step,
     System,
     after,
+    exists,
     forall,
     implies,
     instance,
+    weak,
 )
 
 FULL = ErrorCode("FULL", "no more fit")
@@ -232,3 +235,70 @@ def test_a_lost_check_of_the_core_is_noticed(noticed, name):
         else:
             assert machine.holds(claim, last.state)
             assert not machine.holds(claim, end.state)
+
+
+class Lamp(Open):
+    """A lamp."""
+
+
+BURNS = ErrorCode("BURNS", "the lamp burns")
+DARK = ErrorCode("DARK", "the lamp is dark")
+
+
+def lamps():
+    """Lamps that are lit in the end; that a lamp is lit by lighting it is claimed of progress alone."""
+    module = Module("lamps", "Lamps.")
+    lit = module.variable("lit", Lamp, to=Bool, init=False, meaning="it burns")
+
+    @module.action
+    def light(step: Step, i: Lamp) -> None:
+        """Light a lamp."""
+        step.require(~lit[i], BURNS)
+        step.assign(lit[i], True)
+
+    system = System.of("lamps", "Lamps.", module)
+    claims = Properties(system)
+
+    @claims.leads_to(weak(light, "i"))
+    def every_lamp_is_lit(i: Lamp):
+        """A dark lamp is lit in the end."""
+        return ~lit[i], lit[i]
+
+    @claims.step
+    def a_lamp_burns_once():
+        """Lighting is of a dark lamp."""
+        return exists(Lamp, lambda i: ~lit[i])
+
+    return system, claims
+
+
+def test_a_mutant_that_keeps_all_but_progress_is_killed_by_a_lasso() -> None:
+    """A rule that does nothing breaks no invariant; what must happen does not, and a lasso shows it."""
+    system, claims = lamps()
+    report = run_mutants(claims, [instance("two", system, {Lamp: 2})])
+    results = {result.mutant.name: result for result in report.results}
+    for name in ("light.drop-assignment.lit", "light.negate.lit"):
+        found = results[name]
+        assert (found.verdict, found.claim, found.kind) == (
+            "killed",
+            "every_lamp_is_lit",
+            "leads_to",
+        )
+        assert found.loop is not None
+    assert report.verdict == "holds"
+
+
+def test_a_mutant_that_ends_where_nothing_should_is_killed_by_the_deadlock() -> None:
+    """A state without steps that is no proper end counts like a broken claim."""
+    system, filled = bins()
+    claims = Properties(system)
+
+    @claims.end
+    def all_bins_are_full():
+        """Filling may stop where every bin has two."""
+        return forall(Bin, lambda b: filled[b] == 2)
+
+    one = instance("one", system, {Bin: 1, Size: 5})
+    report = run_mutants(claims, [one], only=lambda m: m.name == "fill.drop-guard.FULL")
+    (found,) = report.results
+    assert (found.verdict, found.kind, found.steps) == ("killed", "deadlock", 5)
