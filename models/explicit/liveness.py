@@ -138,8 +138,10 @@ def _fair_set(graph: StateGraph, states: Flags, conditions: list[Condition]) -> 
                 drop |= unfair[label]
         good = np.flatnonzero(fair)
         if good.size:
+            nearest = np.full(count, np.iinfo(np.int64).max)
+            np.minimum.at(nearest, label, graph.depth[places])
             states[:] = False
-            states[places[label == good[0]]] = True
+            states[places[label == good[np.argmin(nearest[good])]]] = True
             return states
         states[places[drop]] = False
     return None
