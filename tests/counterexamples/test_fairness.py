@@ -1,15 +1,20 @@
 """Lassos are held against fairness in plain Python: an unfair one shows nothing."""
 
 import attrs
+import msgspec
 import pytest
 
 from kvspec.counterexamples.errors import ReplayError
 from kvspec.counterexamples.fairness import unfair, with_limits
+from kvspec.counterexamples.format import Mutation
 from kvspec.counterexamples.record import run_events, trace_of
+from kvspec.counterexamples.replay import replay
 from kvspec.models.concrete import Event, Machine
 from kvspec.models.explicit import explore
+from kvspec.properties.faults import loosen
 from kvspec.spec import core
 from kvspec.spec.examples import livelock
+from kvspec.spec.language import FALSE
 
 WEAK = livelock.properties["weakly_fair_visits_succeed"]
 STRONG = livelock.properties["strongly_fair_visits_succeed"]
@@ -69,3 +74,45 @@ def test_a_trace_without_limits_gets_those_of_its_system() -> None:
     bare = attrs.evolve(core.TINY, limits=())
     assert with_limits(Machine(bare)).instance.limits == core.LIMITS
     assert with_limits(Machine(core.TINY)).instance is core.TINY
+
+
+def locked_out(claim):
+    """The trace of a house whose visitor never may go in, and that house."""
+    fault = loosen(
+        livelock.system,
+        livelock.go_in,
+        livelock.IN,
+        lambda: FALSE,
+        name="never",
+        says="lets nobody in",
+    )
+    machine = Machine(fault.on(livelock.HOUSE))
+    steps = run_events(machine, [OPEN, SHUT])
+    mutation = Mutation(name=fault.name, description=fault.description)
+    trace = trace_of(machine, steps, claim, mutation=mutation, sound=livelock.system, loop=0)
+    return trace, fault.changed
+
+
+def test_a_lasso_that_the_specification_takes_must_be_unfair_there() -> None:
+    """Every step is as specified; what is wrong is that going in is never taken."""
+    trace, faulty = locked_out(STRONG)
+    assert trace.sound is None
+    result = replay(trace, faulty_system=faulty)
+    assert (result.outcome, result.passed) == ("agrees", True)
+
+
+def test_a_lasso_that_the_specification_has_itself_shows_no_fault() -> None:
+    """Under weak fairness the sound house has this run too, so that the trace is refused."""
+    trace, faulty = locked_out(WEAK)
+    result = replay(trace, faulty_system=faulty)
+    assert (result.outcome, result.passed) == ("disagrees", False)
+    assert "breaks weakly_fair_visits_succeed in the specification as well" in result.message
+
+
+def test_a_stored_lasso_that_is_unfair_is_refused() -> None:
+    """A trace whose cycle leaves out what is fair does not show its claim."""
+    trace, faulty = locked_out(STRONG)
+    changed = msgspec.structs.replace(trace, steps=trace.steps[:1], loop=None)
+    result = replay(changed, faulty_system=faulty)
+    assert (result.outcome, result.passed) == ("disagrees", False)
+    assert "not fair: shut_door() stays possible" in result.message
