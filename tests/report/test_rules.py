@@ -1,0 +1,58 @@
+"""The page of rules: current, complete, and each rule with the trace that shows why it is there (F3)."""
+
+from pathlib import Path
+
+import pytest
+
+from kvspec.counterexamples.library import library_path
+from kvspec.counterexamples.systems import SPECIFICATION, find_system
+from kvspec.properties.atlas import groups
+from kvspec.report import rules
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "rules.md"
+
+
+def test_the_page_is_current() -> None:
+    """docs/rules.md is what the specification, the library and the atlas say today."""
+    assert PAGE.read_text(encoding="utf-8") == rules.markdown(), "run make docs"
+
+
+@pytest.mark.parametrize("name", SPECIFICATION)
+def test_every_rule_is_kept_for_a_claim(name: str) -> None:
+    """Each guard and each assignment has a claim that breaks without it, and a stored trace of that."""
+    found = rules.rules(name)
+    assert found
+    for rule in found:
+        assert rule.claim, rule
+        assert rule.steps >= 1, rule
+        assert library_path(rule.trace).is_file()
+
+
+def test_every_guard_of_the_specification_is_a_rule() -> None:
+    """No guard is left out: those of a system that is extended stand with that system."""
+    told = {(r.system, r.action, r.code) for name in SPECIFICATION for r in rules.rules(name)}
+    for name in SPECIFICATION:
+        subject = find_system(name)
+        chain, given = [name], subject.properties().given
+        while given is not None:
+            chain.append(given.system.name)
+            given = given.given
+        for action in subject.system.actions.values():
+            for guard in action.guards:
+                places = {(system, action.name, guard.code.name) for system in chain}
+                assert places & told, (name, action.name, guard.code)
+
+
+def test_a_group_of_the_atlas_stands_beside_its_rule() -> None:
+    """Every group with a fault in the specification is told with at least one rule, and in the index."""
+    beside = {g for name in SPECIFICATION for rule in rules.rules(name) for g in rule.groups}
+    changed = {
+        group.name
+        for group in groups().values()
+        for case in group.cases
+        if case.fault.code or case.fault.name.count(".drop-")
+    }
+    assert changed <= beside
+    page = rules.markdown()
+    for group in groups().values():
+        assert f"| {group.name} | {group.title} |" in page
