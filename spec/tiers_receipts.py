@@ -1,0 +1,158 @@
+"""Receipts of `tiers`: lookups that pin a host slot, and sends that hold device rows until they are read.
+
+A lookup ends once, by retrieve, by decline or by a timeout, and each of them drops the one pin that its
+receipt is for. A client may die, so that only the timeout is left. A queued send ends once, sent or failed.
+Who waits for it gets rows or a failure: a notice that was lost is given again.
+"""
+
+from __future__ import annotations
+
+from kvspec.spec.handles import Handle
+from kvspec.spec.language import Expr, Module, Step, is_some, the, where
+from kvspec.spec.tiers_state import (
+    LOOKUP_IN_USE,
+    LOOKUP_NOT_OPEN,
+    NO_NOTICE,
+    NO_PIN,
+    NOBODY_WAITS,
+    NOT_FAILED,
+    NOT_ON_HOST,
+    NOT_QUEUED,
+    NOT_REFERENCED,
+    NOTICE_IN_FLIGHT,
+    SEND_IN_USE,
+    HostSlot,
+    Lookup,
+    LookupState,
+    Node,
+    Receiver,
+    Send,
+    SendState,
+    has_pin,
+    host_rows,
+    lookup_state,
+    notice,
+    pin,
+    pins,
+    pins_slot,
+    receiver,
+    reference,
+    seat,
+    send_of,
+    send_state,
+    tiers,
+)
+
+receipts = Module(
+    "receipts",
+    "Lookups of the host tier, and sends from the device tier.",
+    uses=(tiers,),
+    writes=(lookup_state, pin, pins, seat, send_state, send_of, receiver, notice),
+)
+
+
+@receipts.action
+def look_up(step: Step, q: Lookup, s: HostSlot) -> None:
+    """Find a copy on the host and pin it; the lookup's receipt is for that pin alone."""
+    step.require(lookup_state[q] == LookupState.UNUSED, LOOKUP_IN_USE)
+    step.require(is_some(host_rows[s]), NOT_ON_HOST)
+    step.assign(lookup_state[q], LookupState.OPEN)
+    step.assign(pin[q], s)
+    step.assign(pins[s], pins[s] + 1)
+    step.assign(seat[q], pins[s] + 1)
+
+
+def discharge(step: Step, q: Expr) -> None:
+    """The lookup ends and drops its pin; whoever had the last seat takes the one that is left."""
+    s = the(pin[q])
+    step.assign(lookup_state[q], LookupState.ENDED)
+    step.assign(pins[s], pins[s] - 1)
+    for p in step.every(Lookup):
+        last = pins_slot(p, s) & (seat[p] == pins[s])
+        step.assign(seat[p], where(p == q, 0, where(last, seat[q], seat[p])))
+
+
+@receipts.action
+def retrieve(step: Step, q: Lookup) -> None:
+    """The client has read the copy, and drops the pin."""
+    step.require(lookup_state[q] == LookupState.OPEN, LOOKUP_NOT_OPEN)
+    discharge(step, q)
+
+
+@receipts.action
+def decline(step: Step, q: Lookup) -> None:
+    """The client has no use for the copy, and drops the pin."""
+    step.require(lookup_state[q] == LookupState.OPEN, LOOKUP_NOT_OPEN)
+    discharge(step, q)
+
+
+@receipts.action
+def time_out(step: Step, q: Lookup) -> None:
+    """The host tier drops a pin that nobody has dropped in time, whether its client lives or not."""
+    step.require(has_pin(q), NO_PIN)
+    discharge(step, q)
+
+
+@receipts.action
+def client_dies(step: Step, q: Lookup) -> None:
+    """The client of a lookup dies, and will neither retrieve nor decline."""
+    step.require(lookup_state[q] == LookupState.OPEN, LOOKUP_NOT_OPEN)
+    step.assign(lookup_state[q], LookupState.CLIENT_DEAD)
+
+
+@receipts.action
+def queue_send(step: Step, x: Send, h: Handle, n: Node) -> None:
+    """Queue a node that a request holds for the sender; from now on a receiver waits."""
+    step.require(send_state[x] == SendState.UNUSED, SEND_IN_USE)
+    step.require(reference[n, h], NOT_REFERENCED)
+    step.assign(send_state[x], SendState.QUEUED)
+    step.assign(send_of[x], n)
+    step.assign(receiver[x], Receiver.WAITING)
+
+
+@receipts.action
+def send(step: Step, x: Send) -> None:
+    """The sender reads the rows, and a receiver that still waits has them."""
+    step.require(send_state[x] == SendState.QUEUED, NOT_QUEUED)
+    step.assign(send_state[x], SendState.SENT)
+    waits = receiver[x] == Receiver.WAITING
+    step.assign(receiver[x], where(waits, Receiver.HAS_ROWS, receiver[x]))
+
+
+@receipts.action
+def fail_send(step: Step, x: Send) -> None:
+    """A send fails for good, and holds nothing any more."""
+    step.require(send_state[x] == SendState.QUEUED, NOT_QUEUED)
+    step.assign(send_state[x], SendState.FAILED)
+
+
+@receipts.action
+def give_notice(step: Step, x: Send) -> None:
+    """Tell a receiver that waits of the failure, again if need be."""
+    step.require(send_state[x] == SendState.FAILED, NOT_FAILED)
+    step.require(receiver[x] == Receiver.WAITING, NOBODY_WAITS)
+    step.require(~notice[x], NOTICE_IN_FLIGHT)
+    step.assign(notice[x], True)
+
+
+@receipts.action
+def lose_notice(step: Step, x: Send) -> None:
+    """A notice is lost on its way."""
+    step.require(notice[x], NO_NOTICE)
+    step.assign(notice[x], False)
+
+
+@receipts.action
+def take_notice(step: Step, x: Send) -> None:
+    """The receiver learns of the failure and waits no more."""
+    step.require(notice[x], NO_NOTICE)
+    step.assign(receiver[x], Receiver.HAS_FAILURE)
+    step.assign(notice[x], False)
+
+
+@receipts.action
+def receiver_crashes(step: Step, x: Send) -> None:
+    """A receiver that waits is gone, and with it what was on its way to it."""
+    step.require(receiver[x] == Receiver.WAITING, NOBODY_WAITS)
+    step.assign(receiver[x], Receiver.CRASHED)
+    step.assign(notice[x], False)

@@ -1,0 +1,291 @@
+"""The state of `tiers`: where cached prefixes lie, who owns a copy, and what that means.
+
+A node is a cached prefix, named by what it holds. `device_rows` and `host_rows` say whose rows a copy really
+has, so that a copy which was overwritten is told from one that is right. A host slot is a buffer of the host
+tier: it is the copy of a node, or it has the rows of a retracted request, or it is empty. `seat` numbers the
+pins of a slot from 1 without gaps, which is what it means that a number counts receipts.
+"""
+
+from __future__ import annotations
+
+from kvspec.spec.append import append
+from kvspec.spec.batch import batch
+from kvspec.spec.failures import FailureClass
+from kvspec.spec.handles import Handle, handles
+from kvspec.spec.language import (
+    Bool,
+    Enum,
+    ErrorCode,
+    Expr,
+    Module,
+    Natural,
+    Open,
+    Option,
+    exists,
+    forall,
+    implies,
+    is_some,
+    member,
+    none,
+    one_of,
+)
+from kvspec.spec.lifecycle import lifecycle
+from kvspec.spec.prefix import prefix
+
+
+class Node(Open):
+    """A cached prefix: the rows of some tokens behind those of a shorter prefix, or of none."""
+
+
+class HostSlot(Open):
+    """A buffer of the host tier that holds the rows of one node, or of one retracted request."""
+
+
+class Lookup(Open):
+    """The id of a lookup in the host tier, and of the receipt for its pin."""
+
+
+class Send(Open):
+    """The id of a send of a node's rows to a receiver on another machine."""
+
+
+class Pins(Natural):
+    """Pins of a host slot."""
+
+
+class LookupState(Enum):
+    """Where a lookup is: it pins while it is open or its client is dead, and ends once."""
+
+    UNUSED = member()
+    OPEN = member()
+    CLIENT_DEAD = member()
+    ENDED = member()
+
+
+class SendState(Enum):
+    """What the sender has done."""
+
+    UNUSED = member()
+    QUEUED = member()
+    SENT = member()
+    FAILED = member()
+
+
+class Receiver(Enum):
+    """What the receiver of a send has."""
+
+    NONE = member()
+    WAITING = member()
+    HAS_ROWS = member()
+    HAS_FAILURE = member()
+    CRASHED = member()
+
+
+def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
+    return ErrorCode(name, meaning, int(kind))
+
+
+NONE, OWNERSHIP = FailureClass.NONE, FailureClass.OWNERSHIP
+
+RETRACTED = _code("RETRACTED", NONE, "the request is retracted: its rows are on the host")
+NOT_RETRACTED = _code("NOT_RETRACTED", NONE, "the host slot has no rows of the request")
+NODE_CACHED = _code("NODE_CACHED", NONE, "a tier has or is getting a copy of the node")
+LONGER_CACHED = _code("LONGER_CACHED", NONE, "a longer prefix than the node's is cached")
+HAS_MATCHED = _code("HAS_MATCHED", NONE, "the request has matched a prefix already")
+NOT_ON_DEVICE = _code("NOT_ON_DEVICE", NONE, "some node of the path has no rows on the device")
+ON_DEVICE = _code("ON_DEVICE", NONE, "the device has rows of the node, or a load brings them")
+NOT_ON_HOST = _code("NOT_ON_HOST", NONE, "the host slot has no whole copy of the node")
+ON_HOST = _code("ON_HOST", NONE, "a host slot has, or is getting, a copy of the node")
+NO_LOAD = _code("NO_LOAD", NONE, "no load of the node is in flight")
+NO_STORE = _code("NO_STORE", NONE, "no store into the host slot is in flight")
+LOOKUP_IN_USE = _code("LOOKUP_IN_USE", NONE, "the lookup's id is in use")
+LOOKUP_NOT_OPEN = _code("LOOKUP_NOT_OPEN", NONE, "the lookup has ended, or its client is dead")
+NO_PIN = _code("NO_PIN", NONE, "the lookup holds no pin: it has not begun, or it has ended")
+SEND_IN_USE = _code("SEND_IN_USE", NONE, "the send's id is in use")
+NOT_QUEUED = _code("NOT_QUEUED", NONE, "the send is not in the queue")
+NOT_FAILED = _code("NOT_FAILED", NONE, "the send has not failed")
+NOBODY_WAITS = _code("NOBODY_WAITS", NONE, "no receiver waits for the send")
+NOTICE_IN_FLIGHT = _code("NOTICE_IN_FLIGHT", NONE, "the receiver is being told already")
+NO_NOTICE = _code("NO_NOTICE", NONE, "no notice of the send is in flight")
+SLOT_TAKEN = _code("SLOT_TAKEN", OWNERSHIP, "the host slot is in use")
+APPEND_IN_FLIGHT = _code("APPEND_IN_FLIGHT", OWNERSHIP, "an append to the request is in flight")
+NOT_REFERENCED = _code("NOT_REFERENCED", OWNERSHIP, "the request has no reference to the node")
+REFERENCED = _code("REFERENCED", OWNERSHIP, "a request has a reference to the node")
+COPY_IN_FLIGHT = _code("COPY_IN_FLIGHT", OWNERSHIP, "a copy between the tiers reads these rows")
+SEND_QUEUED = _code("SEND_QUEUED", OWNERSHIP, "a queued send has still to read these rows")
+PINNED = _code("PINNED", OWNERSHIP, "a lookup pins the host slot")
+
+tiers = Module(
+    "tiers",
+    "Cached prefixes on a device tier and a host tier.",
+    uses=(handles, prefix, batch, append, lifecycle),
+)
+
+above = tiers.variable(
+    "above",
+    Node,
+    Node,
+    to=Bool,
+    init=False,
+    meaning="the first node is a shorter prefix of the second",
+)
+device_rows = tiers.variable(
+    "device_rows",
+    Node,
+    to=Option[Node],
+    init=none(Node),
+    meaning="node whose rows are in the device copy",
+)
+load_from = tiers.variable(
+    "load_from",
+    Node,
+    to=Option[HostSlot],
+    init=none(HostSlot),
+    meaning="host slot from which a load to the device reads",
+)
+copy_of = tiers.variable(
+    "copy_of",
+    HostSlot,
+    to=Option[Node],
+    init=none(Node),
+    meaning="node of which the host slot is to have the rows",
+)
+host_rows = tiers.variable(
+    "host_rows",
+    HostSlot,
+    to=Option[Node],
+    init=none(Node),
+    meaning="node whose rows are in the host slot",
+)
+kept_for = tiers.variable(
+    "kept_for",
+    HostSlot,
+    to=Option[Handle],
+    init=none(Handle),
+    meaning="retracted request whose rows are in the host slot",
+)
+matched = tiers.variable(
+    "matched",
+    Handle,
+    to=Option[Node],
+    init=none(Node),
+    meaning="longest cached prefix that the request reads",
+)
+reference = tiers.variable(
+    "reference",
+    Node,
+    Handle,
+    to=Bool,
+    init=False,
+    meaning="the request holds the node's device rows",
+)
+lookup_state = tiers.variable(
+    "lookup_state", Lookup, to=LookupState, init=LookupState.UNUSED, meaning="state of the lookup"
+)
+pin = tiers.variable(
+    "pin",
+    Lookup,
+    to=Option[HostSlot],
+    init=none(HostSlot),
+    meaning="host slot that the lookup's receipt is for",
+)
+pins = tiers.variable("pins", HostSlot, to=Pins, init=0, meaning="pins of the host slot")
+seat = tiers.variable(
+    "seat", Lookup, to=Pins, init=0, meaning="which of the slot's pins is the lookup's, from 1"
+)
+send_state = tiers.variable(
+    "send_state", Send, to=SendState, init=SendState.UNUSED, meaning="state of the send"
+)
+send_of = tiers.variable(
+    "send_of", Send, to=Option[Node], init=none(Node), meaning="node whose rows are sent"
+)
+receiver = tiers.variable(
+    "receiver", Send, to=Receiver, init=Receiver.NONE, meaning="what the send's receiver has"
+)
+notice = tiers.variable(
+    "notice",
+    Send,
+    to=Bool,
+    init=False,
+    meaning="notice of the failure is on its way to the receiver",
+)
+
+
+def on_path(m: Expr, n: Expr) -> Expr:
+    """The node m is n, or a shorter prefix of it."""
+    return (m == n) | above[m, n]
+
+
+def on_device(n: Expr) -> Expr:
+    """The device copy of the node has rows."""
+    return is_some(device_rows[n])
+
+
+def is_loading(n: Expr) -> Expr:
+    """A load of the node from the host to the device is in flight."""
+    return is_some(load_from[n])
+
+
+def is_storing(s: Expr) -> Expr:
+    """A store from the device into the host slot is in flight."""
+    return is_some(copy_of[s]) & ~is_some(host_rows[s])
+
+
+def has_host_copy(n: Expr) -> Expr:
+    """Some host slot has, or is getting, the rows of the node."""
+    return exists(HostSlot, lambda s: copy_of[s] == n)
+
+
+def is_cached(n: Expr) -> Expr:
+    """Some tier has, or is getting, the rows of the node."""
+    return on_device(n) | is_loading(n) | has_host_copy(n)
+
+
+def is_empty(s: Expr) -> Expr:
+    """The host slot has nobody's rows."""
+    return ~is_some(copy_of[s]) & ~is_some(kept_for[s])
+
+
+def is_retracted(h: Expr) -> Expr:
+    """The request's rows are on the host."""
+    return exists(HostSlot, lambda s: kept_for[s] == h)
+
+
+def is_referenced(n: Expr) -> Expr:
+    """Some request holds the node's device rows."""
+    return exists(Handle, lambda h: reference[n, h])
+
+
+def is_stored_from(n: Expr) -> Expr:
+    """A store reads the node's device rows."""
+    return exists(HostSlot, lambda s: (copy_of[s] == n) & is_storing(s))
+
+
+def is_queued(n: Expr) -> Expr:
+    """A queued send has still to read the node's device rows."""
+    return exists(Send, lambda x: (send_state[x] == SendState.QUEUED) & (send_of[x] == n))
+
+
+def is_read_by_a_load(s: Expr) -> Expr:
+    """A load reads the host slot."""
+    return exists(Node, lambda n: load_from[n] == s)
+
+
+def has_pin(q: Expr) -> Expr:
+    """The lookup has begun and not ended: its receipt is for one pin."""
+    return one_of(lookup_state[q], LookupState.OPEN, LookupState.CLIENT_DEAD)
+
+
+def pins_slot(q: Expr, s: Expr) -> Expr:
+    """One of the slot's pins is the lookup's."""
+    return has_pin(q) & (pin[q] == s)
+
+
+def is_pinned(s: Expr) -> Expr:
+    """Some lookup that has not ended has a receipt for the slot."""
+    return exists(Lookup, lambda q: pins_slot(q, s))
+
+
+def path_on_device(n: Expr) -> Expr:
+    """The device has rows of the node and of all shorter prefixes of it."""
+    return forall(Node, lambda m: implies(on_path(m, n), on_device(m)))
