@@ -1,0 +1,232 @@
+"""Drafting: speculative rounds in a cache whose rows are written in place, and cut back by counts.
+
+A round writes one row for the last known token and d for drafts behind it. The target accepts the first a
+of the drafts; these and one token more, which the target chose itself, are given to the client one by one.
+When the round is closed, rows of other drafts are cut off by the counts of the round: how many were drafted,
+and how many delivered. The position counter goes on by what was delivered.
+
+Modelled: any number of drafts, none included, and any accepted count; a stop before the round is delivered
+to its end; cancel at every point of a round; a verdict that never comes; truncation between rounds; the key
+under which the rows of an ended request are found.
+Left out: which tokens are drafted and chosen, trees of drafts, steps in flight behind a round (`run_ahead`).
+Assumed: the prompt has its rows, and its first output is out, when a request is opened.
+
+In the core the rows of an append lie apart until they are published, and `frontier` has drafts there: nothing
+needs to be cut. Here they lie in the request's own rows, so that the counts decide what it has.
+"""
+
+from __future__ import annotations
+
+from kvspec.spec.failures import (
+    BEYOND_COMMITTED,
+    CONTEXT_FULL,
+    EMPTY_PROMPT,
+    HANDLE_LIVE,
+    OUTPUT_STOPPED,
+    PROMPT_TOO_LONG,
+    TOO_MANY_DRAFTS,
+    FailureClass,
+)
+from kvspec.spec.handles import Handle, Length, context
+from kvspec.spec.language import (
+    Bool,
+    Counts,
+    Enum,
+    ErrorCode,
+    Expr,
+    Instance,
+    Module,
+    Step,
+    System,
+    instance,
+    member,
+    where,
+)
+from kvspec.spec.run_ahead import NOT_PENDING, NOT_STOPPED, Outcome, Output
+
+
+class Point(Enum):
+    """Where a request is in a round."""
+
+    BETWEEN = member()
+    DRAFTED = member()
+    VERIFIED = member()
+
+
+def _code(name: str, meaning: str) -> ErrorCode:
+    return ErrorCode(name, meaning, int(FailureClass.NONE))
+
+
+ROUND_OPEN = _code("ROUND_OPEN", "a round of the request is open")
+NO_VERDICT_DUE = _code("NO_VERDICT_DUE", "no drafts of the request wait for a verdict")
+NOT_VERIFIED = _code("NOT_VERIFIED", "no verdict of an open round is there")
+ALL_DELIVERED = _code("ALL_DELIVERED", "every token of the round was delivered")
+NOT_DELIVERED = _code("NOT_DELIVERED", "tokens of the round are to be delivered")
+
+drafting = Module("drafting", "Speculative rounds in a cache that is written in place.")
+drafting.share(context)
+
+outcome = drafting.variable(
+    "outcome", Handle, to=Outcome, init=Outcome.NEW, meaning="what became of the request"
+)
+point = drafting.variable(
+    "point", Handle, to=Point, init=Point.BETWEEN, meaning="where it is in a round"
+)
+written = drafting.variable(
+    "written", Handle, to=Length, init=0, meaning="rows in the cache, those of open drafts too"
+)
+position = drafting.variable(
+    "position", Handle, to=Length, init=0, meaning="position of the next row, as the host counts"
+)
+known = drafting.variable(
+    "known", Handle, to=Length, init=0, meaning="tokens that the client has, the prompt included"
+)
+drafted = drafting.variable(
+    "drafted", Handle, to=Length, init=0, meaning="drafts of the last round"
+)
+accepted = drafting.variable(
+    "accepted", Handle, to=Length, init=0, meaning="drafts that the target accepted last"
+)
+delivered = drafting.variable(
+    "delivered", Handle, to=Length, init=0, meaning="tokens of the last round that the client has"
+)
+stopped = drafting.variable(
+    "stopped", Handle, to=Bool, init=False, meaning="the last output is out"
+)
+key = drafting.variable(
+    "key", Handle, to=Length, init=0, meaning="tokens under which its rows are found"
+)
+
+
+def cut(h: Expr) -> Expr:
+    """Rows of the open round that are not for a token before the last one that the client has."""
+    return where(point[h] == Point.BETWEEN, 0, 1 + drafted[h] - delivered[h])
+
+
+def gained(h: Expr) -> Expr:
+    """Rows of the open round that stay."""
+    return where(point[h] == Point.BETWEEN, 0, delivered[h])
+
+
+@drafting.action
+def admit(step: Step, h: Handle, p: Length) -> None:
+    """A request comes with the rows of its prompt of p tokens, and its first output."""
+    step.require(outcome[h] == Outcome.NEW, HANDLE_LIVE)
+    step.require(p >= 1, EMPTY_PROMPT)
+    step.require(p <= context, PROMPT_TOO_LONG)
+    step.assign(outcome[h], Outcome.PENDING)
+    step.assign(written[h], p)
+    step.assign(position[h], p)
+    step.assign(known[h], p + 1)
+
+
+@drafting.action
+def draft(step: Step, h: Handle, d: Length) -> None:
+    """Open a round: write a row for the last known token, and one for each of d drafts."""
+    step.require(outcome[h] == Outcome.PENDING, NOT_PENDING)
+    step.require(point[h] == Point.BETWEEN, ROUND_OPEN)
+    step.require(written[h] + 1 + d <= context, CONTEXT_FULL)
+    step.require(~stopped[h], OUTPUT_STOPPED)
+    step.assign(point[h], Point.DRAFTED)
+    step.assign(written[h], written[h] + 1 + d)
+    step.assign(drafted[h], d)
+    step.assign(delivered[h], 0)
+
+
+@drafting.action
+def verify(step: Step, h: Handle, a: Length) -> None:
+    """The target accepts the first a drafts."""
+    step.require(point[h] == Point.DRAFTED, NO_VERDICT_DUE)
+    step.require(a <= drafted[h], TOO_MANY_DRAFTS)
+    step.assign(point[h], Point.VERIFIED)
+    step.assign(accepted[h], a)
+
+
+@drafting.action
+def deliver(step: Step, h: Handle, t: Output) -> None:
+    """Give the next token of the round to the client: an accepted draft, or the target's own behind them."""
+    step.require(point[h] == Point.VERIFIED, NOT_VERIFIED)
+    step.require(delivered[h] <= accepted[h], ALL_DELIVERED)
+    step.require(~stopped[h], OUTPUT_STOPPED)
+    step.assign(known[h], known[h] + 1)
+    step.assign(delivered[h], delivered[h] + 1)
+    step.assign(stopped[h], where(t == Output.STOP, True, stopped[h]))
+
+
+@drafting.action
+def close(step: Step, h: Handle) -> None:
+    """End a round: cut the rows of drafts that the client did not get, and go on by those that it did."""
+    step.require(point[h] == Point.VERIFIED, NOT_VERIFIED)
+    step.require(stopped[h] | (delivered[h] == accepted[h] + 1), NOT_DELIVERED)
+    step.assign(point[h], Point.BETWEEN)
+    step.assign(written[h], written[h] - cut(h))
+    step.assign(position[h], position[h] + gained(h))
+
+
+@drafting.action
+def lose(step: Step, h: Handle) -> None:
+    """The verdict never comes: the round is as if it had not been."""
+    step.require(point[h] == Point.DRAFTED, NO_VERDICT_DUE)
+    step.assign(point[h], Point.BETWEEN)
+    step.assign(written[h], written[h] - cut(h))
+
+
+@drafting.action
+def truncate(step: Step, h: Handle, n: Length) -> None:
+    """Go back to the first n rows between rounds; the client keeps their tokens and the next one."""
+    step.require(outcome[h] == Outcome.PENDING, NOT_PENDING)
+    step.require(point[h] == Point.BETWEEN, ROUND_OPEN)
+    step.require((n >= 1) & (n < written[h]), BEYOND_COMMITTED)
+    step.assign(written[h], n)
+    step.assign(position[h], n)
+    step.assign(known[h], n + 1)
+    step.assign(stopped[h], False)
+
+
+@drafting.action
+def finish(step: Step, h: Handle) -> None:
+    """End a request behind its last output; its rows are found under as many tokens."""
+    step.require(outcome[h] == Outcome.PENDING, NOT_PENDING)
+    step.require(point[h] == Point.BETWEEN, ROUND_OPEN)
+    step.require(stopped[h], NOT_STOPPED)
+    step.assign(outcome[h], Outcome.FINISHED)
+    step.assign(key[h], written[h])
+
+
+@drafting.action
+def cancel(step: Step, h: Handle) -> None:
+    """End a request at any point of a round: what the client did not get is cut, the rest is found again."""
+    step.require(outcome[h] == Outcome.PENDING, NOT_PENDING)
+    step.assign(outcome[h], Outcome.CANCELLED)
+    step.assign(point[h], Point.BETWEEN)
+    step.assign(written[h], written[h] - cut(h))
+    step.assign(position[h], position[h] + gained(h))
+    step.assign(key[h], written[h] - cut(h))
+
+
+system = System.of("drafting", "Speculative rounds in a cache written in place.", drafting)
+
+
+def make_instance(
+    name: str,
+    doc: str = "",
+    *,
+    handles: int = 1,
+    longest: int = 4,
+    expected: Counts | None = None,
+) -> Instance:
+    """An instance by its sizes; lengths go beyond the context, for tokens without a row and for faults."""
+    return instance(
+        name,
+        system,
+        {Handle: handles, Length: longest + 3},
+        constants={context: longest},
+        expected=expected,
+        doc=doc,
+    )
+
+
+ROUNDS = make_instance("ROUNDS", "one request and rounds of up to three drafts", longest=5)
+COUPLE = make_instance("COUPLE", "two requests, rounds without drafts", handles=2, longest=2)
+
+INSTANCES = (ROUNDS, COUPLE)
