@@ -1,0 +1,313 @@
+"""What is claimed of completion: no pin is dropped too soon, none stays, and rows are released once."""
+
+from __future__ import annotations
+
+from kvspec.properties.core import properties as core
+from kvspec.spec.completion import (
+    Part,
+    Peer,
+    Pin,
+    are_siblings,
+    arrive,
+    asked,
+    awaits_report,
+    early,
+    expire,
+    is_current,
+    is_owed,
+    land,
+    mail,
+    owes_nothing,
+    peer,
+    pin,
+    register,
+    system,
+)
+from kvspec.spec.handles import Handle, Phase, generation, is_free, is_held, is_terminal, phase
+from kvspec.spec.language import (
+    Expr,
+    Properties,
+    after,
+    exists,
+    fired,
+    forall,
+    implies,
+    weak,
+)
+from kvspec.spec.lifecycle import release
+
+completion = Properties(system, given=core)
+
+
+@completion.invariant
+def rows_in_use_by_a_peer_are_held() -> Expr:
+    """Rows that a peer reads or writes belong to a request that is not released."""
+    return forall(Handle, Part, lambda h, p: implies(peer[h, p] == Peer.BUSY, is_held(h)))
+
+
+@completion.invariant
+def rows_in_use_by_a_peer_are_pinned() -> Expr:
+    """As long as a peer uses rows, the engine holds them for it."""
+    return forall(Handle, Part, lambda h, p: implies(peer[h, p] == Peer.BUSY, is_owed(h, p)))
+
+
+@completion.invariant
+def a_request_with_an_obligation_is_held() -> Expr:
+    """A request that owes its rows to some part is not released: a report finds the request that it names."""
+    return forall(Handle, Part, lambda h, p: implies(is_owed(h, p), is_held(h)))
+
+
+@completion.invariant
+def a_release_is_asked_for_once() -> Expr:
+    """No request is to be released twice."""
+    return forall(Handle, lambda h: asked[h] <= 1)
+
+
+@completion.invariant
+def a_release_is_asked_for_after_the_end() -> Expr:
+    """A release is asked for only if the request has ended and owes nothing."""
+    return forall(Handle, lambda h: implies(asked[h] >= 1, is_terminal(h) & owes_nothing(h)))
+
+
+@completion.invariant
+def no_release_is_forgotten() -> Expr:
+    """Where a request has ended and owes nothing, its release was asked for."""
+    return forall(Handle, lambda h: implies(is_terminal(h) & owes_nothing(h), asked[h] >= 1))
+
+
+@completion.invariant
+def an_early_report_is_remembered_until_the_registration() -> Expr:
+    """A report that came first is kept for a pin that is held and not yet awaited."""
+    return forall(Handle, Part, lambda h, p: implies(early[h, p], pin[h, p] == Pin.HELD))
+
+
+@completion.invariant
+def a_report_of_the_request_comes_from_a_peer_that_is_done() -> Expr:
+    """While a report of the current request is on its way, the peer uses nothing."""
+    return forall(Handle, Part, lambda h, p: implies(is_current(h, p), peer[h, p] == Peer.DONE))
+
+
+@completion.invariant
+def a_part_that_is_done_has_had_its_report() -> Expr:
+    """Where a peer is done, its report is on its way or has arrived."""
+    return forall(
+        Handle,
+        Part,
+        lambda h, p: implies(
+            is_held(h) & (peer[h, p] == Peer.DONE) & awaits_report(h, p), is_current(h, p)
+        ),
+    )
+
+
+@completion.lemma
+def no_report_is_of_a_request_to_come() -> Expr:
+    """A report names a request that has had the handle."""
+    return forall(Handle, Part, lambda h, p: mail[h, p] <= generation[h] + 1)
+
+
+@completion.lemma
+def a_free_handle_has_no_report_of_its_next_request() -> Expr:
+    """What is still on its way to a free handle is of an earlier request."""
+    return forall(Handle, Part, lambda h, p: implies(is_free(h), mail[h, p] <= generation[h]))
+
+
+@completion.lemma
+def a_part_without_pin_has_an_idle_peer() -> Expr:
+    """A peer begins with the pin of its part, and not before."""
+    return forall(Handle, Part, lambda h, p: (pin[h, p] == Pin.NONE) == (peer[h, p] == Peer.IDLE))
+
+
+@completion.lemma
+def an_early_report_was_of_the_current_request() -> Expr:
+    """What is remembered came from a peer that is done."""
+    return forall(Handle, Part, lambda h, p: implies(early[h, p], peer[h, p] == Peer.DONE))
+
+
+@completion.step
+def the_reason_of_an_end_is_written_once() -> Expr:
+    """A request that has ended keeps its reason until it is released."""
+    return forall(
+        Handle,
+        lambda h: implies(
+            is_terminal(h), after(phase[h] == Phase.RELEASED) | (after(phase[h]) == phase[h])
+        ),
+    )
+
+
+@completion.step
+def an_obligation_is_met_once() -> Expr:
+    """An obligation that was met is not taken up again by the same request."""
+    return forall(
+        Handle,
+        Part,
+        lambda h, p: implies((pin[h, p] == Pin.MET) & is_held(h), after(pin[h, p] == Pin.MET)),
+    )
+
+
+@completion.step
+def a_pin_is_dropped_by_a_report_or_a_lease() -> Expr:
+    """A pin ends when its own report has arrived, or when its lease runs out."""
+    return forall(
+        Handle,
+        Part,
+        lambda h, p: implies(
+            is_owed(h, p) & ~after(is_owed(h, p)),
+            is_current(h, p) | early[h, p] | fired(expire),
+        ),
+    )
+
+
+@completion.step
+def a_report_that_counts_for_nothing_changes_nothing() -> Expr:
+    """A late or repeated report leaves every pin and every release as it was."""
+    ignored = fired(arrive, "STALE_REPORT") | fired(arrive, "NOT_OWED")
+    return implies(
+        ignored,
+        forall(
+            Handle,
+            Part,
+            lambda h, p: (
+                (after(pin[h, p]) == pin[h, p])
+                & (after(early[h, p]) == early[h, p])
+                & (after(asked[h]) == asked[h])
+            ),
+        ),
+    )
+
+
+@completion.step
+def a_report_that_arrives_is_gone() -> Expr:
+    """An arrival takes one report out of those on their way, whether it counts or not."""
+    arrival = fired(arrive) | fired(arrive, "STALE_REPORT") | fired(arrive, "NOT_OWED")
+    return implies(
+        arrival,
+        exists(Handle, Part, lambda h, p: (mail[h, p] >= 1) & (after(mail[h, p]) == 0)),
+    )
+
+
+@completion.step
+def siblings_are_told_together() -> Expr:
+    """When a peer is done with shared rows, it is done for every sibling that it served."""
+    return forall(
+        Handle,
+        Handle,
+        Part,
+        lambda h, g, p: implies(
+            fired(land)
+            & are_siblings(h, g)
+            & (peer[h, p] == Peer.BUSY)
+            & (peer[g, p] == Peer.BUSY)
+            & after(peer[h, p] == Peer.DONE),
+            after(peer[g, p] == Peer.DONE),
+        ),
+    )
+
+
+@completion.step
+def a_release_is_carried_out_as_asked() -> Expr:
+    """A request is released only after its release was asked for."""
+    return forall(
+        Handle,
+        lambda h: implies(is_held(h) & after(phase[h] == Phase.RELEASED), asked[h] >= 1),
+    )
+
+
+@completion.witness
+def reaches_an_ended_request_with_an_obligation() -> Expr:
+    """A request has ended, and a peer still uses its rows."""
+    return exists(Handle, Part, lambda h, p: is_terminal(h) & (peer[h, p] == Peer.BUSY))
+
+
+@completion.witness
+def reaches_one_obligation_of_two() -> Expr:
+    """An ended request has met one obligation and has another left."""
+    return exists(
+        Handle,
+        Part,
+        Part,
+        lambda h, p, q: is_terminal(h) & (pin[h, p] == Pin.MET) & (pin[h, q] == Pin.AWAITED),
+    )
+
+
+@completion.witness
+def reaches_a_report_before_its_registration() -> Expr:
+    """A report is remembered."""
+    return exists(Handle, Part, lambda h, p: early[h, p])
+
+
+@completion.witness
+def reaches_a_report_of_an_earlier_request() -> Expr:
+    """A report is on its way while the next request of its handle awaits one."""
+    return exists(
+        Handle,
+        Part,
+        lambda h, p: (mail[h, p] >= 1) & ~is_current(h, p) & (pin[h, p] == Pin.AWAITED),
+    )
+
+
+@completion.witness
+def reaches_a_repeated_report() -> Expr:
+    """A report is on its way to an obligation that was met."""
+    return exists(Handle, Part, lambda h, p: is_current(h, p) & (pin[h, p] == Pin.MET))
+
+
+@completion.witness
+def reaches_two_reports_at_once() -> Expr:
+    """Two reports that a request awaits are on their way."""
+    return exists(
+        Handle,
+        Part,
+        Part,
+        lambda h, p, q: (
+            (p != q)
+            & is_current(h, p)
+            & is_current(h, q)
+            & (pin[h, p] == Pin.AWAITED)
+            & (pin[h, q] == Pin.AWAITED)
+        ),
+    )
+
+
+@completion.witness
+def reaches_a_lost_report() -> Expr:
+    """An obligation is left to its lease."""
+    return exists(Handle, Part, lambda h, p: is_owed(h, p) & (peer[h, p] == Peer.LOST))
+
+
+@completion.witness
+def reaches_two_siblings_with_pins() -> Expr:
+    """Two siblings have pins for one part of the rows that they share."""
+    return exists(
+        Handle,
+        Handle,
+        Part,
+        lambda h, g, p: (h != g) & are_siblings(h, g) & is_owed(h, p) & is_owed(g, p),
+    )
+
+
+@completion.end
+def nothing_is_left_to_release() -> Expr:
+    """The system may stop where no handle holds rows."""
+    return core["nothing_is_left_to_release"].body
+
+
+REPORTS = (weak(register, "h", "p"), weak(land, "h", "p"), weak(arrive, "h", "p"))
+
+
+@completion.leads_to(*REPORTS)
+def every_pin_is_dropped_without_a_lease(h: Handle, p: Part) -> tuple[Expr, Expr]:
+    """A pin is dropped by its report in the end, unless the peer crashed or the report was lost."""
+    lost = peer[h, p] == Peer.LOST
+    return is_owed(h, p) & ~lost, ~is_owed(h, p) | lost
+
+
+@completion.leads_to(*REPORTS, weak(expire, "h", "p"))
+def every_pin_is_dropped(h: Handle, p: Part) -> tuple[Expr, Expr]:
+    """A pin is dropped in the end, by its report or by its lease."""
+    return is_owed(h, p), ~is_owed(h, p)
+
+
+@completion.leads_to(*REPORTS, weak(expire, "h", "p"), weak(release, "h"))
+def every_ended_request_is_released(h: Handle) -> tuple[Expr, Expr]:
+    """A request that has ended is released in the end, whatever it owes."""
+    return is_terminal(h), phase[h] == Phase.RELEASED

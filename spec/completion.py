@@ -1,0 +1,337 @@
+"""Completion: what is still owed to the rows of a request, and the one release that follows.
+
+A request may owe its rows to several parts: to the one that receives into them, to the one that sends out
+of them, to each rank, each stage. Every part is a pin until its peer has reported. The rows are given up
+when the request has ended and nothing is owed any more. Whoever makes the second of the two true asks for
+the release: the end itself, or whatever meets the last obligation. So it is asked for once, in any order.
+
+Modelled: the engine holds the rows before its worker listens for the report, so that a report may come
+first and must be remembered. Requests that share a block are siblings: a peer takes their rows once and
+reports to each. A report may be lost, repeated, or come after the handle has its next request; a peer may
+crash; a lease then ends the pin. Several reports may be taken in one step.
+Left out: what is transferred, retries of a transfer, time.
+Assumed: one transfer for each part of a request. A lease outlasts every use of the rows and every report
+on its way. A report names handle and generation.
+"""
+
+from __future__ import annotations
+
+from kvspec.spec import core
+from kvspec.spec.append import append
+from kvspec.spec.failures import HANDLE_TERMINAL, FailureClass
+from kvspec.spec.handles import Handle, Phase, generation, handles, is_free, is_terminal, phase
+from kvspec.spec.language import (
+    Bool,
+    Counts,
+    Enum,
+    ErrorCode,
+    Expr,
+    Instance,
+    Map,
+    Module,
+    Natural,
+    Open,
+    Step,
+    System,
+    exists,
+    forall,
+    implies,
+    member,
+    one_of,
+    where,
+)
+from kvspec.spec.lifecycle import allocate, cancel_request, finish, fork, lifecycle, release
+from kvspec.spec.prefix import Block, owner, prefix
+
+
+class Part(Open):
+    """What completes on its own: a direction, a rank, a stage."""
+
+
+class Mark(Natural):
+    """A request of a handle, counted from 1; 0 is none."""
+
+
+class Tally(Natural):
+    """Releases that were asked for."""
+
+
+class Pin(Enum):
+    """Whether the rows are held for a part."""
+
+    NONE = member()
+    HELD = member()
+    AWAITED = member()
+    MET = member()
+
+
+class Peer(Enum):
+    """What the other side does with the rows."""
+
+    IDLE = member()
+    BUSY = member()
+    DONE = member()
+    LOST = member()
+
+
+def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
+    return ErrorCode(name, meaning, int(kind))
+
+
+ALREADY_PINNED = _code("ALREADY_PINNED", FailureClass.NONE, "the part has had its pin")
+NOT_HELD = _code("NOT_HELD", FailureClass.NONE, "no pin of the part waits for its registration")
+NOT_BUSY = _code("NOT_BUSY", FailureClass.NONE, "the peer does not use the rows")
+NO_REPORT = _code("NO_REPORT", FailureClass.NONE, "no report is on its way")
+NOT_REPORTED = _code(
+    "NOT_REPORTED", FailureClass.NONE, "no report has arrived that could be repeated"
+)
+REPORT_UNDER_WAY = _code("REPORT_UNDER_WAY", FailureClass.NONE, "a report is on its way already")
+STALE_REPORT = _code(
+    "STALE_REPORT", FailureClass.SNAPSHOT, "the report is of an earlier request of the handle"
+)
+NOT_OWED = _code("NOT_OWED", FailureClass.OWNERSHIP, "the part is owed nothing, or has reported")
+LEASE_RUNS = _code(
+    "LEASE_RUNS", FailureClass.OWNERSHIP, "the peer uses the rows, or its report is on its way"
+)
+RELEASE_NOT_ASKED = _code(
+    "RELEASE_NOT_ASKED",
+    FailureClass.OWNERSHIP,
+    "nobody has asked for the release: something is owed",
+)
+
+obligations = Module(
+    "obligations",
+    "What is owed to the rows of a request.",
+    uses=(handles, prefix, append, lifecycle),
+)
+
+pin = obligations.variable(
+    "pin", Handle, Part, to=Pin, init=Pin.NONE, meaning="whether the rows are held for the part"
+)
+peer = obligations.variable(
+    "peer", Handle, Part, to=Peer, init=Peer.IDLE, meaning="what the other side does with the rows"
+)
+mail = obligations.variable(
+    "mail", Handle, Part, to=Mark, init=0, meaning="request that the report on its way is of"
+)
+early = obligations.variable(
+    "early", Handle, Part, to=Bool, init=False, meaning="the report came before the registration"
+)
+asked = obligations.variable(
+    "asked", Handle, to=Tally, init=0, meaning="releases asked for and not carried out"
+)
+
+
+def is_owed(h: Expr, p: Expr) -> Expr:
+    """The rows are held for the part."""
+    return one_of(pin[h, p], Pin.HELD, Pin.AWAITED)
+
+
+def owes_nothing(h: Expr) -> Expr:
+    """No part is owed the rows."""
+    return forall(Part, lambda p: ~is_owed(h, p))
+
+
+def is_last(h: Expr, p: Expr) -> Expr:
+    """No other part is owed the rows."""
+    return forall(Part, lambda q: implies(q != p, ~is_owed(h, q)))
+
+
+def is_current(h: Expr, p: Expr) -> Expr:
+    """The report on its way is of the request that has the handle now."""
+    return mail[h, p] == generation[h] + 1
+
+
+def latest(h: Expr) -> Expr:
+    """The request that has the handle now, or had it last."""
+    return generation[h] + where(is_free(h), 0, 1)
+
+
+def awaits_report(h: Expr, p: Expr) -> Expr:
+    """The rows are held for the part, and no report of it has arrived."""
+    return is_owed(h, p) & ~early[h, p]
+
+
+def are_siblings(h: Expr, g: Expr) -> Expr:
+    """The handles share a block."""
+    return exists(Block, lambda b: owner[b, h] & owner[b, g])
+
+
+def _ask(step: Step, h: Expr, now: Expr) -> None:
+    step.assign(asked[h], where(now, asked[h] + 1, asked[h]))
+
+
+def _blank(step: Step, h: Expr, p: Expr, hit: Expr) -> None:
+    step.assign(pin[h, p], where(hit, Pin.NONE, pin[h, p]))
+    step.assign(peer[h, p], where(hit, Peer.IDLE, peer[h, p]))
+
+
+@obligations.observe(allocate)
+def begin_without_obligations(step: Step, h: Handle) -> None:
+    """A new request owes nothing."""
+    for p in step.every(Part):
+        step.assign(pin[h, p], Pin.NONE)
+        step.assign(peer[h, p], Peer.IDLE)
+
+
+@obligations.observe(fork)
+def fork_without_obligations(step: Step, children: Map[Handle, Bool]) -> None:
+    """A child owes nothing: what its parent owes stays with the parent."""
+    for c in step.every(Handle):
+        for p in step.every(Part):
+            _blank(step, c, p, children[c])
+
+
+@obligations.observe(finish)
+def ask_at_a_finish(step: Step, h: Handle) -> None:
+    """A finish asks for the release if nothing is owed."""
+    _ask(step, h, owes_nothing(h))
+
+
+@obligations.observe(cancel_request)
+def ask_at_a_cancel(step: Step, h: Handle) -> None:
+    """A cancel asks for the release if nothing is owed."""
+    _ask(step, h, owes_nothing(h))
+
+
+@obligations.extend(release)
+def release_as_asked(step: Step, h: Handle) -> None:
+    """A release is carried out once it was asked for."""
+    step.require(asked[h] >= 1, RELEASE_NOT_ASKED)
+    step.assign(asked[h], asked[h] - 1)
+
+
+@obligations.action
+def hold(step: Step, h: Handle, p: Part) -> None:
+    """Hold the rows of a ready request for a part, and let its peer begin."""
+    step.require(phase[h] == Phase.DECODE_READY, HANDLE_TERMINAL)
+    step.require(pin[h, p] == Pin.NONE, ALREADY_PINNED)
+    step.assign(pin[h, p], Pin.HELD)
+    step.assign(peer[h, p], Peer.BUSY)
+
+
+@obligations.action
+def register(step: Step, h: Handle, p: Part) -> None:
+    """The worker listens for the report of a part; one that came before meets the obligation."""
+    step.require(pin[h, p] == Pin.HELD, NOT_HELD)
+    step.assign(pin[h, p], where(early[h, p], Pin.MET, Pin.AWAITED))
+    step.assign(early[h, p], False)
+    _ask(step, h, early[h, p] & is_last(h, p) & is_terminal(h))
+
+
+@obligations.action
+def land(step: Step, h: Handle, p: Part) -> None:
+    """A peer is done with the rows that siblings share, and reports it to each of them."""
+    step.require(peer[h, p] == Peer.BUSY, NOT_BUSY)
+    for g in step.every(Handle):
+        hit = (g == h) | (are_siblings(g, h) & (peer[g, p] == Peer.BUSY))
+        step.assign(peer[g, p], where(hit, Peer.DONE, peer[g, p]))
+        step.assign(mail[g, p], where(hit, generation[g] + 1, mail[g, p]))
+
+
+@obligations.action
+def arrive(step: Step, h: Handle, p: Part) -> None:
+    """A report arrives: the first of the current request counts, and any other is thrown away."""
+    gone = {mail[h, p]: 0}
+    step.require(mail[h, p] >= 1, NO_REPORT)
+    step.require(is_current(h, p), STALE_REPORT, refused=gone)
+    step.require(awaits_report(h, p), NOT_OWED, refused=gone)
+    heard = pin[h, p] == Pin.AWAITED
+    step.assign(mail[h, p], 0)
+    step.assign(early[h, p], pin[h, p] == Pin.HELD)
+    step.assign(pin[h, p], where(heard, Pin.MET, pin[h, p]))
+    _ask(step, h, heard & is_last(h, p) & is_terminal(h))
+
+
+def _counts(h: Expr, p: Expr) -> Expr:
+    return is_current(h, p) & (pin[h, p] == Pin.AWAITED)
+
+
+@obligations.action
+def arrive_together(step: Step, h: Handle) -> None:
+    """All reports that a request awaits and that are on their way arrive in one step."""
+    step.require(exists(Part, lambda p: _counts(h, p)), NO_REPORT)
+    for p in step.every(Part):
+        step.assign(mail[h, p], where(_counts(h, p), 0, mail[h, p]))
+        step.assign(pin[h, p], where(_counts(h, p), Pin.MET, pin[h, p]))
+    _ask(
+        step,
+        h,
+        is_terminal(h) & forall(Part, lambda p: implies(is_owed(h, p), _counts(h, p))),
+    )
+
+
+@obligations.action
+def repeat(step: Step, h: Handle, p: Part) -> None:
+    """A report that has arrived is sent again."""
+    step.require((peer[h, p] == Peer.DONE) & ~awaits_report(h, p), NOT_REPORTED)
+    step.require(mail[h, p] == 0, REPORT_UNDER_WAY)
+    step.assign(mail[h, p], latest(h))
+
+
+@obligations.action
+def lose(step: Step, h: Handle, p: Part) -> None:
+    """A report is lost on its way."""
+    step.require(mail[h, p] >= 1, NO_REPORT)
+    step.assign(peer[h, p], where(is_current(h, p) & awaits_report(h, p), Peer.LOST, peer[h, p]))
+    step.assign(mail[h, p], 0)
+
+
+@obligations.action
+def crash(step: Step, h: Handle, p: Part) -> None:
+    """A peer stops in the middle, and will not report."""
+    step.require(peer[h, p] == Peer.BUSY, NOT_BUSY)
+    step.assign(peer[h, p], Peer.LOST)
+
+
+@obligations.action
+def expire(step: Step, h: Handle, p: Part) -> None:
+    """The lease of a part runs out: its peer uses nothing any more, and no report is on its way."""
+    step.require(awaits_report(h, p), NOT_OWED)
+    step.require((peer[h, p] != Peer.BUSY) & ~is_current(h, p), LEASE_RUNS)
+    step.assign(pin[h, p], Pin.MET)
+    _ask(step, h, is_last(h, p) & is_terminal(h))
+
+
+system = System.of(
+    "completion",
+    "The core, what is owed to the rows of its requests, and their one release.",
+    *core.system.modules,
+    obligations,
+)
+
+
+def make_instance(
+    name: str,
+    doc: str,
+    *,
+    handles: int = 1,
+    parts: int = 1,
+    txns: int = 0,
+    generations: int = 1,
+    longest: int = 1,
+    expected: Counts | None = None,
+) -> Instance:
+    """An instance of one layer and one block; a second release of one request is in its bounds."""
+    return core.make_instance(
+        name,
+        doc,
+        of=system,
+        handles=handles,
+        txns=txns,
+        layers=1,
+        generations=generations,
+        longest=longest,
+        more={Part: parts, Mark: generations + 1, Tally: 2},
+        expected=expected,
+    )
+
+
+BOTH_WAYS = make_instance("BOTH_WAYS", "one request that receives and sends", parts=2)
+NEXT_REQUEST = make_instance(
+    "NEXT_REQUEST", "one part, and two requests of one handle", generations=2
+)
+SIBLINGS = make_instance("SIBLINGS", "a request and its fork, each with one part", handles=2)
+WITH_APPEND = make_instance("WITH_APPEND", "one part beside one append", txns=1)
+
+INSTANCES = (BOTH_WAYS, NEXT_REQUEST, SIBLINGS, WITH_APPEND)

@@ -1,0 +1,226 @@
+"""Fan-out: n samples of a prompt are admitted and registered in one step, and one cancel ends them all.
+
+Every request that has rows has a seat of the running batch. A fork brings its seats along: all children are
+seated and are members of the group of their parent, or the fork is refused and nothing has happened. The
+group is cancelled as one: every member that runs is ended in the step that ends the parent.
+
+Modelled: other requests that take seats at any time, members that end by themselves, a parent that ends
+before its samples. A parent with a running member is not cancelled alone, and is not released before them.
+Left out: which seat, priorities, a wait for seats. Assumed: a member of a group has no group of its own.
+"""
+
+from __future__ import annotations
+
+from kvspec.spec import core
+from kvspec.spec.append import (
+    Txn,
+    TxnState,
+    append,
+    base_generation,
+    base_version,
+    discard,
+    is_live,
+    k_end,
+    key,
+    state,
+    target,
+    txn_abi,
+    v_end,
+)
+from kvspec.spec.failures import FailureClass
+from kvspec.spec.handles import Handle, Phase, handles, phase
+from kvspec.spec.language import (
+    Bool,
+    Counts,
+    ErrorCode,
+    Expr,
+    Instance,
+    Map,
+    Module,
+    Open,
+    Option,
+    Step,
+    System,
+    exists,
+    forall,
+    implies,
+    is_some,
+    none,
+    where,
+)
+from kvspec.spec.lifecycle import (
+    allocate,
+    cancel_request,
+    fork,
+    is_append_to,
+    lifecycle,
+    release,
+)
+
+
+class Seat(Open):
+    """A place for one request that runs."""
+
+
+def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
+    return ErrorCode(name, meaning, int(kind))
+
+
+IN_A_GROUP = _code("IN_A_GROUP", FailureClass.NONE, "the handle is a member of a group itself")
+NO_RUNNING_MEMBER = _code(
+    "NO_RUNNING_MEMBER", FailureClass.NONE, "the handle has no group of which a member runs"
+)
+NOT_ALL_SEATED = _code(
+    "NOT_ALL_SEATED",
+    FailureClass.OWNERSHIP,
+    "some child would have no seat, or another would have one",
+)
+SEAT_TAKEN = _code("SEAT_TAKEN", FailureClass.OWNERSHIP, "the seat is taken")
+ONE_SEAT_FOR_TWO = _code(
+    "ONE_SEAT_FOR_TWO", FailureClass.OWNERSHIP, "two children would have one seat"
+)
+GROUP_RUNS = _code("GROUP_RUNS", FailureClass.OWNERSHIP, "a member of the handle's group runs")
+GROUP_HELD = _code(
+    "GROUP_HELD", FailureClass.OWNERSHIP, "a member of the handle's group is not released"
+)
+
+fan_out = Module(
+    "fan_out",
+    "Seats, and groups of samples.",
+    uses=(handles, append, lifecycle),
+    writes=(phase, state, target, base_generation, base_version, txn_abi, key, k_end, v_end),
+)
+
+seat = fan_out.variable(
+    "seat", Handle, to=Option[Seat], init=none(Seat), meaning="seat of the request"
+)
+group = fan_out.variable(
+    "group",
+    Handle,
+    to=Option[Handle],
+    init=none(Handle),
+    meaning="parent of whose group the request is a member",
+)
+
+
+def is_taken(s: Expr) -> Expr:
+    """Some request has the seat."""
+    return exists(Handle, lambda h: seat[h] == s)
+
+
+def runs(h: Expr) -> Expr:
+    """The request has not ended."""
+    return phase[h] == Phase.DECODE_READY
+
+
+def has_running_member(p: Expr) -> Expr:
+    """Some member of the handle's group runs."""
+    return exists(Handle, lambda c: (group[c] == p) & runs(c))
+
+
+def is_ended_with(p: Expr, h: Expr) -> Expr:
+    """A cancel of the group of p ends the request: it is the parent or a member, and runs."""
+    return ((h == p) | (group[h] == p)) & runs(h)
+
+
+def _is_to_an_ended(x: Expr, p: Expr) -> Expr:
+    return exists(Handle, lambda h: is_append_to(x, h) & is_ended_with(p, h))
+
+
+@fan_out.extend(allocate)
+def allocate_with_a_seat(step: Step, h: Handle, s: Seat) -> None:
+    """A new request takes a free seat, and is member of no group."""
+    step.require(~is_taken(s), SEAT_TAKEN)
+    step.assign(seat[h], s)
+
+
+@fan_out.extend(fork)
+def fork_with_seats(
+    step: Step,
+    p: Handle,
+    children: Map[Handle, Bool],
+    seated: Map[Handle, Bool],
+    seats: Map[Handle, Seat],
+) -> None:
+    """All children are seated and registered in the parent's group at once, or none is."""
+    step.require(~is_some(group[p]), IN_A_GROUP)
+    step.require(forall(Handle, lambda c: seated[c] == children[c]), NOT_ALL_SEATED)
+    step.require(forall(Handle, lambda c: implies(seated[c], ~is_taken(seats[c]))), SEAT_TAKEN)
+    step.require(
+        forall(
+            Handle,
+            Handle,
+            lambda c, d: implies(seated[c] & seated[d] & (seats[c] == seats[d]), c == d),
+        ),
+        ONE_SEAT_FOR_TWO,
+    )
+    for c in step.every(Handle):
+        step.assign(seat[c], where(seated[c], seats[c], seat[c]))
+        step.assign(group[c], where(children[c], p, group[c]))
+
+
+@fan_out.extend(cancel_request)
+def cancel_without_members(step: Step, h: Handle) -> None:
+    """A request is cancelled alone if no member of its group runs."""
+    step.require(~has_running_member(h), GROUP_RUNS)
+
+
+@fan_out.extend(release)
+def release_after_members(step: Step, h: Handle) -> None:
+    """A release gives the seat back and leaves the group; a parent goes last."""
+    step.require(forall(Handle, lambda c: group[c] != h), GROUP_HELD)
+    step.assign(seat[h], none(Seat))
+    step.assign(group[h], none(Handle))
+
+
+@fan_out.action
+def cancel_group(step: Step, p: Handle) -> None:
+    """End a parent and every member of its group that runs, with all their open appends."""
+    step.require(has_running_member(p), NO_RUNNING_MEMBER)
+    for h in step.every(Handle):
+        step.assign(phase[h], where(is_ended_with(p, h), Phase.CANCELLED, phase[h]))
+    for x in step.every(Txn):
+        discard(step, x, TxnState.ABORTED, is_live(x) & _is_to_an_ended(x, p))
+
+
+system = System.of(
+    "fan_out",
+    "The core, seats, and groups of samples of one prompt.",
+    *core.system.modules,
+    fan_out,
+)
+
+
+def make_instance(
+    name: str,
+    doc: str,
+    *,
+    handles: int,
+    seats: int,
+    txns: int = 0,
+    versions: int = 0,
+    generations: int = 1,
+    expected: Counts | None = None,
+) -> Instance:
+    """An instance of one layer and one block, without a batch."""
+    return core.make_instance(
+        name,
+        doc,
+        of=system,
+        handles=handles,
+        txns=txns,
+        layers=1,
+        versions=versions,
+        generations=generations,
+        more={Seat: seats},
+        expected=expected,
+    )
+
+
+ROOM = make_instance("ROOM", "a parent, two children and two seats", handles=3, seats=2)
+GROUP = make_instance("GROUP", "a parent, two children and three seats", handles=3, seats=3)
+PAIR = make_instance(
+    "PAIR", "a parent, a child and an append", handles=2, seats=2, txns=1, versions=1
+)
+
+INSTANCES = (ROOM, GROUP, PAIR)
