@@ -1,0 +1,480 @@
+"""What is claimed of the prefix index: a request reads rows of its prompt, ABI and epochs, and they stay."""
+
+from __future__ import annotations
+
+from kvspec.properties.core import properties as core
+from kvspec.properties.vocabulary import stays
+from kvspec.spec.handles import Handle, Phase, abi, is_held, phase
+from kvspec.spec.index import (
+    complete,
+    fail,
+    give_up,
+    match,
+    reload,
+    sleep,
+    system,
+    update_weights,
+    wake,
+    withdraw,
+)
+from kvspec.spec.index_entries import (
+    EntryState,
+    asleep,
+    content,
+    content_abi,
+    content_weights,
+    corrupt,
+    entry,
+    entry_abi,
+    entry_key,
+    entry_memory,
+    entry_weights,
+    has_reader,
+    is_stale,
+    kept,
+    memory,
+    nobody_holds_rows,
+    prompt,
+    reader,
+    weights,
+)
+from kvspec.spec.language import (
+    Expr,
+    Properties,
+    after,
+    exists,
+    fired,
+    forall,
+    implies,
+    is_some,
+    one_of,
+    weak,
+)
+from kvspec.spec.prefix import Block, evict, filled, owner
+
+index = Properties(system, given=core)
+
+
+def is_indexed(b: Expr) -> Expr:
+    """The block has an entry."""
+    return entry[b] != EntryState.ABSENT
+
+
+def comes_to(b: Expr, end: Expr) -> Expr:
+    """The entry is in that state after the step and was not before."""
+    return (entry[b] != end) & after(entry[b] == end)
+
+
+def ends_a_load_as(end: Expr) -> Expr:
+    """Some load is under way before the step, and its entry is in that state after it."""
+    return exists(Block, lambda b: (entry[b] == EntryState.RESERVED) & after(entry[b] == end))
+
+
+@index.invariant
+def a_request_reads_rows_of_its_prompt() -> Expr:
+    """What a request reads through the index are rows of its prompt, unless they were found corrupt."""
+    return forall(
+        Block,
+        Handle,
+        lambda b, h: implies(reader[b, h] & ~corrupt[b], content[b] == prompt[h]),
+    )
+
+
+@index.invariant
+def a_request_reads_rows_of_its_abi() -> Expr:
+    """What a request reads through the index was computed under its own ABI."""
+    return forall(Block, Handle, lambda b, h: implies(reader[b, h], content_abi[b] == abi[h]))
+
+
+@index.invariant
+def a_request_reads_rows_of_the_weights_in_use() -> Expr:
+    """What a request reads through the index was computed by the weights in use."""
+    return forall(
+        Block, Handle, lambda b, h: implies(reader[b, h], content_weights[b] == weights[()])
+    )
+
+
+@index.invariant
+def a_block_of_a_request_has_rows_of_its_prompt() -> Expr:
+    """The block that a request filled has rows of its prompt, unless they were found corrupt."""
+    return forall(
+        Block,
+        Handle,
+        lambda b, h: implies(owner[b, h] & ~corrupt[b], content[b] == prompt[h]),
+    )
+
+
+@index.invariant
+def what_is_indexed_is_kept() -> Expr:
+    """The index has a claim on exactly the blocks of its entries, and they are not free."""
+    return forall(Block, lambda b: (kept[b] == is_indexed(b)) & implies(kept[b], filled[b]))
+
+
+@index.invariant
+def what_is_read_is_indexed() -> Expr:
+    """A request reads blocks of the index alone, and none that is being loaded."""
+    return forall(
+        Block,
+        Handle,
+        lambda b, h: implies(reader[b, h], is_indexed(b) & (entry[b] != EntryState.RESERVED)),
+    )
+
+
+@index.invariant
+def a_reader_holds_rows() -> Expr:
+    """A request that has released its rows reads nothing."""
+    return forall(Block, Handle, lambda b, h: implies(reader[b, h], is_held(h)))
+
+
+@index.invariant
+def a_corrupt_entry_is_withdrawn() -> Expr:
+    """Nobody can match what was found corrupt."""
+    return forall(Block, lambda b: implies(corrupt[b], entry[b] == EntryState.WITHDRAWN))
+
+
+@index.invariant
+def nobody_holds_rows_in_sleep() -> Expr:
+    """While there is no memory, no request holds rows and nothing is loaded."""
+    return implies(
+        asleep[()],
+        nobody_holds_rows() & forall(Block, lambda b: entry[b] != EntryState.RESERVED),
+    )
+
+
+@index.invariant
+def a_load_goes_to_the_memory_in_use() -> Expr:
+    """Rows are loaded into memory that was not dropped since the load began."""
+    return forall(
+        Block,
+        lambda b: implies(entry[b] == EntryState.RESERVED, entry_memory[b] == memory[()]),
+    )
+
+
+@index.lemma
+def an_owner_of_an_indexed_block_reads_it() -> Expr:
+    """A request whose block is indexed reads it as any other does."""
+    return forall(Block, Handle, lambda b, h: implies(kept[b] & owner[b, h], reader[b, h]))
+
+
+@index.lemma
+def an_owner_has_rows_of_its_abi_and_weights() -> Expr:
+    """The block that a request filled was computed under its ABI and by the weights in use."""
+    return forall(
+        Block,
+        Handle,
+        lambda b, h: implies(
+            owner[b, h], (content_abi[b] == abi[h]) & (content_weights[b] == weights[()])
+        ),
+    )
+
+
+@index.lemma
+def a_complete_entry_says_what_its_rows_are() -> Expr:
+    """Rows of a complete entry are what it is found by; of dropped memory this is not said."""
+    return forall(
+        Block,
+        lambda b: implies(
+            entry[b] == EntryState.COMPLETE,
+            (content_abi[b] == entry_abi[b])
+            & (content_weights[b] == entry_weights[b])
+            & implies(entry_memory[b] == memory[()], content[b] == entry_key[b]),
+        ),
+    )
+
+
+@index.lemma
+def entries_are_of_no_later_epoch() -> Expr:
+    """No entry is of an epoch that has not begun."""
+    return forall(
+        Block, lambda b: (entry_memory[b] <= memory[()]) & (entry_weights[b] <= weights[()])
+    )
+
+
+@index.lemma
+def an_entry_has_a_key() -> Expr:
+    """An entry is found by a content and an ABI, and a block without entry by nothing."""
+    return forall(
+        Block,
+        lambda b: (
+            (is_some(entry_key[b]) == is_indexed(b)) & (is_some(entry_abi[b]) == is_indexed(b))
+        ),
+    )
+
+
+@index.lemma
+def an_absent_entry_is_of_no_epoch() -> Expr:
+    """A block without an entry says nothing of epochs."""
+    return forall(
+        Block,
+        lambda b: implies(~is_indexed(b), (entry_memory[b] == 0) & (entry_weights[b] == 0)),
+    )
+
+
+@index.invariant
+def no_rows_are_there_while_they_are_loaded() -> Expr:
+    """The block of a reserved entry has no rows, neither new ones nor those that it had before."""
+    return forall(Block, lambda b: implies(entry[b] == EntryState.RESERVED, ~is_some(content[b])))
+
+
+@index.invariant
+def corrupt_rows_are_rows_of_nothing() -> Expr:
+    """Rows that were found corrupt are of no content."""
+    return forall(Block, lambda b: implies(corrupt[b], ~is_some(content[b])))
+
+
+@index.invariant
+def there_are_no_rows_in_sleep() -> Expr:
+    """While the server sleeps no block has rows."""
+    return implies(asleep[()], forall(Block, lambda b: ~is_some(content[b])))
+
+
+@index.lemma
+def every_request_has_a_prompt() -> Expr:
+    """A handle has a prompt while it holds rows, and none else."""
+    return forall(Handle, lambda h: is_held(h) == is_some(prompt[h]))
+
+
+@index.step
+def rows_do_not_change_under_a_reader() -> Expr:
+    """While a request reads a block its rows stay what they are, unless they are found corrupt."""
+    return forall(
+        Block,
+        Handle,
+        lambda b, h: implies(
+            reader[b, h] & after(reader[b, h]) & ~after(corrupt[b]), stays(content[b])
+        ),
+    )
+
+
+@index.step
+def a_match_is_of_a_complete_entry() -> Expr:
+    """A request comes to read a block by a match only while its entry is complete."""
+    return forall(
+        Block,
+        Handle,
+        lambda b, h: implies(
+            fired(match) & ~reader[b, h] & after(reader[b, h]), entry[b] == EntryState.COMPLETE
+        ),
+    )
+
+
+@index.step
+def the_end_of_a_request_frees_nothing_indexed() -> Expr:
+    """Whatever becomes of a request, a block that the index has a claim on holds rows after the step."""
+    return forall(Block, lambda b: implies(kept[b], after(filled[b])))
+
+
+@index.step
+def an_entry_is_complete_when_its_rows_are_there() -> Expr:
+    """An entry becomes complete by a publication of rows that are there, or at the end of its load."""
+    return forall(
+        Block,
+        lambda b: implies(
+            comes_to(b, EntryState.COMPLETE),
+            after(content[b] == entry_key[b]),
+        ),
+    )
+
+
+@index.step
+def who_comes_to_read_is_ready_or_owns_the_block() -> Expr:
+    """A request comes to read a block while it is ready, unless it filled the block itself."""
+    return forall(
+        Block,
+        Handle,
+        lambda b, h: implies(
+            ~reader[b, h] & after(reader[b, h]) & ~owner[b, h],
+            after(phase[h] == Phase.DECODE_READY),
+        ),
+    )
+
+
+@index.step
+def a_match_leaves_a_reader() -> Expr:
+    """After a match some request reads a complete entry of its prompt."""
+    return implies(
+        fired(match),
+        exists(
+            Block,
+            Handle,
+            lambda b, h: (
+                after(reader[b, h])
+                & (entry[b] == EntryState.COMPLETE)
+                & (entry_key[b] == prompt[h])
+            ),
+        ),
+    )
+
+
+@index.step
+def an_entry_begins_reserved_or_complete() -> Expr:
+    """A new entry is one that is loaded, or one that can be matched."""
+    return forall(
+        Block,
+        lambda b: implies(
+            ~is_indexed(b) & after(is_indexed(b)),
+            after(one_of(entry[b], EntryState.RESERVED, EntryState.COMPLETE)),
+        ),
+    )
+
+
+@index.step
+def only_a_withdrawn_entry_is_given_up() -> Expr:
+    """No entry vanishes that can be matched, or whose rows are being loaded."""
+    return forall(
+        Block,
+        lambda b: implies(is_indexed(b) & ~after(is_indexed(b)), entry[b] == EntryState.WITHDRAWN),
+    )
+
+
+@index.step
+def a_load_begins_in_the_epochs_in_use() -> Expr:
+    """A load that begins is for the memory and the weights in use."""
+    return forall(
+        Block,
+        lambda b: implies(
+            comes_to(b, EntryState.RESERVED),
+            after((entry_memory[b] == memory[()]) & (entry_weights[b] == weights[()])),
+        ),
+    )
+
+
+@index.step
+def a_load_ends_complete_or_withdrawn() -> Expr:
+    """The end of a load makes a reserved entry complete, and its failure withdraws it."""
+    return implies(fired(complete), ends_a_load_as(EntryState.COMPLETE)) & implies(
+        fired(fail), ends_a_load_as(EntryState.WITHDRAWN)
+    )
+
+
+@index.step
+def a_repair_is_a_load() -> Expr:
+    """A withdrawn entry that is loaded anew is a reserved one: it is complete once its rows are there."""
+    return implies(
+        fired(reload),
+        exists(
+            Block,
+            lambda b: (entry[b] == EntryState.WITHDRAWN) & after(entry[b] == EntryState.RESERVED),
+        ),
+    )
+
+
+@index.step
+def sleep_and_wake_alternate() -> Expr:
+    """The server sleeps when it was awake, and wakes when it slept."""
+    return implies(fired(sleep), ~asleep[()] & after(asleep[()])) & implies(
+        fired(wake), asleep[()] & ~after(asleep[()])
+    )
+
+
+@index.step
+def every_sleep_ends_an_epoch_of_memory() -> Expr:
+    """The epoch of memory goes on by one with each sleep, and never else."""
+    return implies(fired(sleep), after(memory[()]) == memory[()] + 1) & implies(
+        ~fired(sleep), stays(memory[()])
+    )
+
+
+@index.step
+def every_update_ends_an_epoch_of_weights() -> Expr:
+    """The epoch of weights goes on by one with each update, and never else."""
+    return implies(fired(update_weights), after(weights[()]) == weights[()] + 1) & implies(
+        ~fired(update_weights), stays(weights[()])
+    )
+
+
+@index.witness
+def reaches_a_prefix_that_outlives_its_request() -> Expr:
+    """A block is indexed, and no request has a claim on it any more."""
+    return exists(
+        Block, lambda b: (entry[b] == EntryState.COMPLETE) & forall(Handle, lambda h: ~owner[b, h])
+    )
+
+
+@index.witness
+def reaches_two_readers_of_one_block() -> Expr:
+    """Two requests read one block, and one of them did not fill it."""
+    return exists(
+        Block,
+        Handle,
+        Handle,
+        lambda b, h, g: reader[b, h] & reader[b, g] & owner[b, h] & ~owner[b, g],
+    )
+
+
+@index.witness
+def reaches_a_withdrawn_entry_that_is_read() -> Expr:
+    """An entry is withdrawn, not corrupt, and still read by a request that did not fill it."""
+    return exists(
+        Block,
+        Handle,
+        lambda b, h: (entry[b] == EntryState.WITHDRAWN) & ~corrupt[b] & reader[b, h] & ~owner[b, h],
+    )
+
+
+@index.witness
+def reaches_a_repair_beside_a_reader() -> Expr:
+    """A corrupt block is still read while its content is complete again in another block."""
+    return exists(
+        Block,
+        Block,
+        lambda b, d: (
+            corrupt[b]
+            & has_reader(b)
+            & (entry[d] == EntryState.COMPLETE)
+            & (entry_key[d] == entry_key[b])
+        ),
+    )
+
+
+@index.witness
+def reaches_an_entry_of_dropped_memory() -> Expr:
+    """The server is awake, and a complete entry is of memory that was dropped."""
+    return ~asleep[()] & exists(
+        Block,
+        lambda b: (entry[b] == EntryState.COMPLETE) & (entry_memory[b] < memory[()]),
+    )
+
+
+@index.witness
+def reaches_a_load_begun_with_old_weights() -> Expr:
+    """Rows are being loaded that the weights in use did not compute."""
+    return exists(
+        Block,
+        lambda b: (entry[b] == EntryState.RESERVED) & (entry_weights[b] < weights[()]),
+    )
+
+
+@index.end
+def nothing_is_left_to_release() -> Expr:
+    """The system may stop where no handle holds rows."""
+    return core["nothing_is_left_to_release"].body
+
+
+@index.leads_to(weak(complete, "b"), weak(fail, "b"))
+def every_load_ends(b: Block) -> tuple[Expr, Expr]:
+    """A reserved entry is completed or withdrawn in the end."""
+    return entry[b] == EntryState.RESERVED, entry[b] != EntryState.RESERVED
+
+
+@index.leads_to(weak(give_up, "b"))
+def every_withdrawn_entry_without_reader_is_given_up(b: Block) -> tuple[Expr, Expr]:
+    """A withdrawn entry that no request in life reads is given up in the end, or loaded anew."""
+    return (
+        (entry[b] == EntryState.WITHDRAWN)
+        & forall(Handle, lambda h: implies(reader[b, h], ~is_held(h))),
+        entry[b] != EntryState.WITHDRAWN,
+    )
+
+
+@index.leads_to(weak(complete, "b"), weak(fail, "b"), weak(withdraw, "b"), weak(give_up, "b"))
+def every_stale_entry_is_given_up(b: Block) -> tuple[Expr, Expr]:
+    """An entry of an epoch that is over does not stay."""
+    return is_stale(b), ~is_stale(b)
+
+
+@index.leads_to(weak(evict, "b"))
+def every_block_without_a_claim_is_evicted(b: Block) -> tuple[Expr, Expr]:
+    """A block that neither a request nor the index has a claim on is evicted in the end."""
+    free = filled[b] & ~kept[b] & forall(Handle, lambda h: ~owner[b, h])
+    return free, ~filled[b]
