@@ -61,6 +61,7 @@ from kvspec.spec.index_entries import (
     weights,
 )
 from kvspec.spec.language import (
+    Bool,
     Counts,
     Expr,
     Instance,
