@@ -187,18 +187,22 @@ def a_report_that_arrives_is_gone() -> Expr:
 
 @completion.step
 def siblings_are_told_together() -> Expr:
-    """When a peer is done with shared rows, it is done for every sibling that it served."""
-    return forall(
-        Handle,
-        Handle,
-        Part,
-        lambda h, g, p: implies(
-            fired(land)
-            & are_siblings(h, g)
-            & (peer[h, p] == Peer.BUSY)
-            & (peer[g, p] == Peer.BUSY)
-            & after(peer[h, p] == Peer.DONE),
-            after(peer[g, p] == Peer.DONE),
+    """When a peer is done with rows, it is done with them for every sibling that it served."""
+    return implies(
+        fired(land),
+        exists(
+            Handle,
+            Part,
+            lambda h, p: (
+                (peer[h, p] == Peer.BUSY)
+                & forall(
+                    Handle,
+                    lambda g: implies(
+                        (g == h) | (are_siblings(g, h) & (peer[g, p] == Peer.BUSY)),
+                        after(peer[g, p] == Peer.DONE),
+                    ),
+                )
+            ),
         ),
     )
 
