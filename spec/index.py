@@ -289,13 +289,32 @@ def make_instance(
 
 
 SLEPT = make_instance(
-    "SLEPT", "one request, two blocks, a sleep and new weights", blocks=2, epochs=1
+    "SLEPT",
+    "one request, two blocks, a sleep and new weights",
+    blocks=2,
+    epochs=1,
+    expected=Counts(7_426, 35_668, 14, 0),
 )
 KINDS = make_instance(
-    "KINDS", "one request, two blocks, two contents, two ABIs", blocks=2, contents=2, abis=2
+    "KINDS",
+    "one request, two blocks, two contents, two ABIs",
+    blocks=2,
+    contents=2,
+    abis=2,
+    expected=Counts(12_388, 68_000, 18, 0),
 )
-SHARED = make_instance("SHARED", "two requests and two blocks", handles=2, blocks=2)
-NIGHTS = make_instance("NIGHTS", "one request, one block, two sleeps", epochs=2)
-APPENDED = make_instance("APPENDED", "one request with an append", txns=1)
+SHARED = make_instance(
+    "SHARED",
+    "two requests and two blocks",
+    handles=2,
+    blocks=2,
+    expected=Counts(8_056, 42_860, 15, 0),
+)
+NIGHTS = make_instance(
+    "NIGHTS", "one request, one block, two sleeps", epochs=2, expected=Counts(894, 3_245, 12, 0)
+)
+APPENDED = make_instance(
+    "APPENDED", "one request with an append", txns=1, expected=Counts(364, 1_624, 13, 0)
+)
 
 INSTANCES = (SLEPT, KINDS, SHARED, NIGHTS, APPENDED)
