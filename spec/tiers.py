@@ -267,15 +267,30 @@ PRESSURE = make_instance(
     "one request, three prefixes, and room for one of them on the host",
     nodes=3,
     slots=1,
+    expected=Counts(9_221, 43_351, 17, 25),
 )
 RECEIPTS = make_instance(
-    "RECEIPTS", "two lookups of one copy on the host", nodes=1, slots=1, lookups=2
+    "RECEIPTS",
+    "two lookups of one copy on the host",
+    nodes=1,
+    slots=1,
+    lookups=2,
+    expected=Counts(469, 2_698, 13, 4),
 )
 SENDING = make_instance(
-    "SENDING", "two sends of one prefix, and one host slot", nodes=1, slots=1, sends=2
+    "SENDING",
+    "two sends of one prefix, and one host slot",
+    nodes=1,
+    slots=1,
+    sends=2,
+    expected=Counts(3_070, 16_744, 17, 25),
 )
 FAMILY = make_instance(
-    "FAMILY", "two requests that share prefixes, and no host tier", handles=2, nodes=2
+    "FAMILY",
+    "two requests that share prefixes, and no host tier",
+    handles=2,
+    nodes=2,
+    expected=Counts(867, 3_087, 12, 9),
 )
 RETRACTION = make_instance(
     "RETRACTION",
@@ -285,6 +300,7 @@ RETRACTION = make_instance(
     txns=1,
     rows=1,
     versions=1,
+    expected=Counts(13_391, 75_818, 20, 29),
 )
 
 INSTANCES = (PRESSURE, RECEIPTS, SENDING, FAMILY, RETRACTION)
