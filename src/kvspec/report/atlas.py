@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvspec.report.steps import trace_text
 from kvspec.report.tables import text_table
+from kvspec.spec.language import Assignment, same
 from kvspec.spec.language.show import show_action, show_assignment
 
 if TYPE_CHECKING:
@@ -106,19 +107,15 @@ def changed_rule(fault: Fault) -> Iterator[str]:
 
 def _instead(sound: Action, changed: Action) -> Iterator[str]:
     for before, after in zip(sound.guards, changed.guards, strict=True):
-        if before is not after and before.condition is not after.condition:
+        if not same(before.condition, after.condition):
             yield f"instead of `{before.condition!r} else {before.code.name}`: `{after.condition!r}`"
         yield from _assigned(before.refusal, after.refusal)
     yield from _assigned(sound.assignments, changed.assignments)
 
 
-def _assigned(before: tuple[object, ...], after: tuple[object, ...]) -> Iterator[str]:
-    from kvspec.spec.language import Assignment, same
-
-    old = {done.variable.name: done for done in before if isinstance(done, Assignment)}
+def _assigned(before: Sequence[Assignment], after: Sequence[Assignment]) -> Iterator[str]:
+    old = {done.variable.name: done for done in before}
     for done in after:
-        if not isinstance(done, Assignment):
-            continue
         sound = old.get(done.variable.name)
         if sound is None:
             yield f"and beside it: `{show_assignment(done)}`"
