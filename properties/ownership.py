@@ -1,16 +1,14 @@
-"""What is claimed of blocks: nobody finds rows of another request, and every released block is reclaimed."""
+"""What is claimed of blocks: no write goes astray, and every released block is reclaimed."""
 
 from __future__ import annotations
 
 from kvspec.properties import pass_claims
+from kvspec.properties.block_claims import is_source, is_unowned, ownership
 from kvspec.properties.core import properties as core
 from kvspec.spec.handles import Handle, Phase, generation, is_held, phase
 from kvspec.spec.language import (
     Expr,
-    Properties,
-    Variable,
     after,
-    all_of,
     any_of,
     exists,
     fired,
@@ -19,19 +17,18 @@ from kvspec.spec.language import (
     is_some,
     the,
     weak,
+    where,
 )
 from kvspec.spec.ownership import (
-    CAPTURED_BY_LOAD,
-    CAPTURED_BY_PASS,
     Load,
     LoadState,
     acknowledge,
     complete,
     expire,
     fence,
-    foreign,
     hold,
     is_anothers,
+    is_exclusive,
     is_loaded,
     is_outstanding,
     is_owned_by,
@@ -41,217 +38,54 @@ from kvspec.spec.ownership import (
     load_generation,
     load_handle,
     load_state,
+    lose_peer,
     pass_block,
     pass_generation,
     pass_handle,
     peer_gone,
     source,
     source_generation,
-    system,
 )
-from kvspec.spec.passes import Pass, dispatched, has_passed, in_flight, pass_number, settle
+from kvspec.spec.passes import Pass, has_passed, in_flight, settle
 from kvspec.spec.prefix import Block, evict, filled, owner
 
-ownership = Properties(system, given=core)
 
-
-def is_unowned(b: Expr) -> Expr:
-    """No handle owns the block."""
-    return forall(Handle, lambda h: ~owner[b, h])
-
-
-def is_source(b: Expr) -> Expr:
-    """Some request has still to copy rows of the block."""
-    return exists(Handle, lambda h: source[h] == b)
-
-
-def is_blank(record: Expr, captured: tuple[tuple[Variable, object], ...]) -> Expr:
-    """The record has captured nothing."""
-    return all_of(*(variable[record] == blank for variable, blank in captured))
-
-
-@ownership.invariant
-def no_request_finds_rows_of_another() -> Expr:
-    """An owner of a block finds no rows in it that were written for another request."""
-    return forall(Block, Handle, lambda b, h: implies(owner[b, h], ~foreign[b]))
-
-
-@ownership.invariant
-def a_pass_writes_a_block_of_its_own_request() -> Expr:
-    """A block that a pass in flight writes is of the request that it runs for, or of nobody any more."""
-    return forall(
-        Block,
-        Pass,
-        lambda b, p: implies(
-            in_flight[p] & (pass_block[p] == b),
-            ~is_anothers(b, the(pass_handle[p]), pass_generation[p]),
-        ),
-    )
-
-
-@ownership.invariant
-def a_peer_writes_a_block_of_its_own_request() -> Expr:
-    """A block that a peer may write is of the request that it loads for, or of nobody any more."""
-    return forall(
-        Block,
-        Load,
-        lambda b, x: implies(
-            is_outstanding(x) & (load_block[x] == b),
-            ~is_anothers(b, the(load_handle[x]), load_generation[x]),
-        ),
-    )
-
-
-@ownership.invariant
-def empty_blocks_have_no_writer() -> Expr:
-    """A block that is ready for reuse is written by no pass in flight and by no peer."""
-    return forall(Block, lambda b: implies(~filled[b], ~is_passed_over(b) & ~is_loaded(b)))
-
-
-@ownership.invariant
-def empty_blocks_have_no_reader() -> Expr:
-    """A block that is ready for reuse has no rows that somebody has still to copy."""
-    return forall(Block, lambda b: implies(~filled[b], ~is_source(b)))
-
-
-@ownership.invariant
-def a_pass_reads_no_rows_that_are_still_to_arrive() -> Expr:
-    """No pass in flight uses a block into which a load is outstanding."""
-    return forall(Block, lambda b: ~(is_passed_over(b) & is_loaded(b)))
-
-
-@ownership.invariant
-def a_hold_waits_for_a_load_that_has_not_ended() -> Expr:
-    """A block is held for a writer only while its completion, acknowledgement or expiry is to come."""
-    return forall(Load, lambda x: implies(hold[x], is_outstanding(x)))
-
-
-@ownership.invariant
-def only_a_running_request_has_a_copy_to_make() -> Expr:
-    """A copy that is still to be made is one of the request that has the handle now."""
-    return forall(
-        Handle,
-        lambda h: implies(is_some(source[h]), is_held(h) & (source_generation[h] == generation[h])),
-    )
-
-
-@ownership.invariant
-def a_request_has_one_block() -> Expr:
-    """No handle owns two blocks."""
-    return forall(Block, Block, Handle, lambda b, c, h: implies(owner[b, h] & owner[c, h], b == c))
-
-
-@ownership.lemma
-def a_pass_has_its_block_or_a_fence() -> Expr:
-    """The block of a pass in flight is still its request's, or nobody has it and a fence is before it."""
+@ownership.step
+def no_pass_writes_into_a_block_of_another_request() -> Expr:
+    """When a pass settles, nobody owns the block that it wrote but the request that it ran for."""
     return forall(
         Pass,
-        Block,
-        Handle,
-        lambda p, b, h: implies(
-            in_flight[p] & (pass_block[p] == b) & (pass_handle[p] == h),
-            filled[b]
-            & (
-                is_owned_by(b, h, pass_generation[p])
-                | (is_unowned(b) & (pass_number[p] <= fence[b]))
-            ),
+        lambda p: implies(
+            in_flight[p] & ~after(in_flight[p]),
+            ~is_anothers(the(pass_block[p]), the(pass_handle[p]), pass_generation[p]),
         ),
     )
 
 
-@ownership.lemma
-def a_load_has_its_block_or_a_hold() -> Expr:
-    """The block of an outstanding load is still its request's, or nobody has it and it is held."""
+@ownership.step
+def no_peer_writes_into_a_block_of_another_request() -> Expr:
+    """When a peer's bytes land, nobody owns the block but the request that they were loaded for."""
     return forall(
         Load,
-        Block,
+        lambda x: implies(
+            (load_state[x] == LoadState.LOADING) & after(load_state[x] == LoadState.LANDED),
+            ~is_anothers(the(load_block[x]), the(load_handle[x]), load_generation[x]),
+        ),
+    )
+
+
+@ownership.step
+def no_copy_is_made_for_an_earlier_request() -> Expr:
+    """Rows are copied into the block of the request that wanted the copy, and of no later one."""
+    return forall(
         Handle,
-        lambda x, b, h: implies(
-            is_outstanding(x) & (load_block[x] == b) & (load_handle[x] == h),
-            filled[b] & (is_owned_by(b, h, load_generation[x]) | (is_unowned(b) & hold[x])),
+        lambda h: implies(
+            fired(settle) & is_some(source[h]) & ~is_some(after(source[h])),
+            source_generation[h] == generation[h],
         ),
     )
 
 
-@ownership.lemma
-def a_fence_is_a_pass_that_was_dispatched() -> Expr:
-    """No block waits for a pass that nobody dispatched."""
-    return forall(Block, lambda b: fence[b] <= dispatched[()])
-
-
-@ownership.lemma
-def a_block_that_is_shared_or_copied_from_is_not_written() -> Expr:
-    """No pass and no load is outstanding on a block that another request copies from."""
-    return forall(
-        Block, lambda b: implies(is_source(b), filled[b] & ~is_passed_over(b) & ~is_loaded(b))
-    )
-
-
-@ownership.lemma
-def a_pass_in_flight_names_its_block() -> Expr:
-    """A pass in flight has a request and a block, and one that has settled has neither."""
-    return forall(
-        Pass,
-        lambda p: (
-            (is_some(pass_block[p]) == in_flight[p]) & (is_some(pass_handle[p]) == in_flight[p])
-        ),
-    )
-
-
-@ownership.lemma
-def a_load_names_its_block() -> Expr:
-    """A load has a request and a block until it has ended."""
-    return forall(
-        Load,
-        lambda x: (
-            (is_some(load_block[x]) == (load_state[x] != LoadState.IDLE))
-            & (is_some(load_handle[x]) == (load_state[x] != LoadState.IDLE))
-        ),
-    )
-
-
-@ownership.lemma
-def a_settled_pass_has_captured_nothing() -> Expr:
-    """A record of no pass is blank."""
-    return forall(Pass, lambda p: implies(~in_flight[p], is_blank(p, CAPTURED_BY_PASS)))
-
-
-@ownership.lemma
-def a_load_that_ended_has_captured_nothing() -> Expr:
-    """A record of no load is blank."""
-    return forall(
-        Load, lambda x: implies(load_state[x] == LoadState.IDLE, is_blank(x, CAPTURED_BY_LOAD))
-    )
-
-
-@ownership.lemma
-def a_copy_that_was_made_has_captured_nothing() -> Expr:
-    """A handle without a copy to make has captured no generation."""
-    return forall(Handle, lambda h: implies(~is_some(source[h]), source_generation[h] == 0))
-
-
-@ownership.lemma
-def a_load_that_was_seen_is_of_a_live_request() -> Expr:
-    """A request that knows of its rows owns the block into which they were loaded."""
-    return forall(
-        Load,
-        Handle,
-        lambda x, h: implies(
-            (load_state[x] == LoadState.SEEN) & (load_handle[x] == h),
-            is_held(h) & (load_generation[x] == generation[h]),
-        ),
-    )
-
-
-numbered = [
-    ownership.lemma(claim)
-    for claim in (
-        pass_claims.no_more_settle_than_were_dispatched,
-        pass_claims.a_pass_in_flight_is_behind_the_settled_ones,
-        pass_claims.a_pass_in_flight_has_a_number_of_its_own,
-        pass_claims.a_settled_pass_has_no_number,
-    )
-]
 ordered = ownership.step(pass_claims.a_pass_settles_after_those_before_it)
 
 
@@ -294,31 +128,132 @@ def what_a_lost_peer_left_is_lifted_by_the_lease_alone() -> Expr:
 @ownership.step
 def a_completion_follows_the_bytes() -> Expr:
     """A request learns of rows that have landed."""
-    return forall(
-        Load,
-        lambda x: implies(
-            fired(complete) & (after(load_state[x]) != load_state[x]),
-            load_state[x] == LoadState.LANDED,
+    return implies(
+        fired(complete),
+        exists(
+            Load,
+            lambda x: (
+                (load_state[x] == LoadState.LANDED)
+                & (after(load_state[x]) == where(hold[x], LoadState.IDLE, LoadState.SEEN))
+            ),
         ),
     )
 
 
 @ownership.step
-def bytes_land_by_right() -> Expr:
-    """Bytes of a peer land for a load that is under way: not twice, and not after its lease."""
+def bytes_land_once_and_by_right() -> Expr:
+    """Bytes land for a load that is under way: not twice, and not after its lease."""
+
+    def lands(x: Expr) -> Expr:
+        return (load_state[x] != LoadState.LANDED) & after(load_state[x] == LoadState.LANDED)
+
+    return where(
+        fired(land),
+        exists(Load, lambda x: (load_state[x] == LoadState.LOADING) & lands(x)),
+        forall(Load, lambda x: ~lands(x)),
+    )
+
+
+@ownership.step
+def an_abort_is_acknowledged_for_a_held_block() -> Expr:
+    """The peer acknowledges an abort where a released block is held for it."""
+    return implies(
+        fired(acknowledge), exists(Load, lambda x: hold[x] & after(load_state[x] == LoadState.IDLE))
+    )
+
+
+@ownership.step
+def a_lease_expires_while_the_load_is_outstanding() -> Expr:
+    """The end of a lease ends a load whose completion is still to come."""
+    return implies(
+        fired(expire),
+        exists(Load, lambda x: is_outstanding(x) & after(load_state[x] == LoadState.IDLE)),
+    )
+
+
+@ownership.step
+def a_peer_is_lost_once() -> Expr:
+    """A peer that is lost was there before, and does not come back."""
+    return where(fired(lose_peer), ~peer_gone[()], peer_gone[()] == after(peer_gone[()])) & implies(
+        fired(lose_peer), after(peer_gone[()])
+    )
+
+
+@ownership.step
+def a_pass_starts_for_a_ready_request() -> Expr:
+    """A pass is dispatched for a request that is neither vacant nor ended."""
     return forall(
-        Load,
-        lambda x: implies(
-            (load_state[x] != LoadState.LANDED) & after(load_state[x] == LoadState.LANDED),
-            fired(land) & (load_state[x] == LoadState.LOADING),
+        Pass,
+        lambda p: implies(
+            ~in_flight[p] & after(in_flight[p]),
+            phase[after(the(pass_handle[p]))] == Phase.DECODE_READY,
         ),
     )
 
 
 @ownership.step
-def a_lost_peer_stays_lost() -> Expr:
-    """A peer that is gone does not come back."""
-    return implies(peer_gone[()], after(peer_gone[()]))
+def a_load_starts_for_a_ready_request() -> Expr:
+    """A load starts, in a record of its own, for a request that is neither vacant nor ended."""
+    return forall(
+        Load,
+        lambda x: implies(
+            (load_state[x] != LoadState.LOADING) & after(load_state[x] == LoadState.LOADING),
+            (load_state[x] == LoadState.IDLE)
+            & (phase[after(the(load_handle[x]))] == Phase.DECODE_READY),
+        ),
+    )
+
+
+@ownership.step
+def a_load_keeps_its_block() -> Expr:
+    """The block of a load stays the same until the load has ended."""
+    return forall(
+        Load,
+        lambda x: implies(
+            (load_state[x] != LoadState.IDLE) & after(load_state[x] != LoadState.IDLE),
+            after(load_block[x]) == load_block[x],
+        ),
+    )
+
+
+@ownership.step
+def a_copy_is_of_a_block_that_the_request_shared() -> Expr:
+    """A ready request takes a copy of the block that it had, together with others."""
+    return forall(
+        Handle,
+        lambda h: implies(
+            ~is_some(source[h]) & is_some(after(source[h])),
+            (phase[h] == Phase.DECODE_READY)
+            & owner[after(the(source[h])), h]
+            & ~is_exclusive(after(the(source[h])), h),
+        ),
+    )
+
+
+@ownership.step
+def who_leaves_a_shared_block_copies_it() -> Expr:
+    """A request that goes on without a block has it to copy from."""
+    return forall(
+        Block,
+        Handle,
+        lambda b, h: implies(
+            owner[b, h] & ~after(owner[b, h]) & after(is_held(h)), after(source[h] == b)
+        ),
+    )
+
+
+@ownership.step
+def a_pass_makes_the_copy_of_its_request() -> Expr:
+    """When a pass has settled, the request that it ran for has nothing more to copy."""
+    return forall(
+        Pass,
+        lambda p: implies(
+            in_flight[p]
+            & ~after(in_flight[p])
+            & is_owned_by(the(pass_block[p]), the(pass_handle[p]), pass_generation[p]),
+            forall(Handle, lambda h: implies(pass_handle[p] == h, ~is_some(after(source[h])))),
+        ),
+    )
 
 
 @ownership.witness
