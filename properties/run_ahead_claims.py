@@ -19,6 +19,7 @@ from kvspec.spec.language import (
 from kvspec.spec.run_ahead import (
     Frame,
     Outcome,
+    chunk,
     counts,
     emitted,
     end_of,
@@ -123,6 +124,14 @@ def a_finished_request_has_nothing_scheduled_ahead() -> Expr:
 
 
 @run_ahead.invariant
+def a_finished_request_has_its_settled_rows_in_the_index() -> Expr:
+    """At the end the key is as long as the settled rows."""
+    return forall(
+        Handle, lambda h: implies(outcome[h] == Outcome.FINISHED, indexed[h] == settled[h])
+    )
+
+
+@run_ahead.invariant
 def the_client_is_ahead_of_the_settled_rows() -> Expr:
     """The last known token of a pending request has no settled row."""
     return forall(Handle, lambda h: implies(is_pending(h), settled[h] + 1 <= tokens(h)))
@@ -210,6 +219,12 @@ def a_free_frame_carries_nothing() -> Expr:
 def a_step_in_flight_has_rows_and_a_tag() -> Expr:
     """A step in flight computes some rows, for an incarnation."""
     return forall(Frame, lambda f: implies(in_flight(f), is_some(tag[f]) & (rows[f] >= 1)))
+
+
+@run_ahead.invariant
+def no_step_is_longer_than_a_chunk() -> Expr:
+    """A step in flight has as many rows as a chunk at most."""
+    return forall(Frame, lambda f: implies(in_flight(f), rows[f] <= chunk))
 
 
 @run_ahead.invariant

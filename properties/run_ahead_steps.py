@@ -29,6 +29,7 @@ from kvspec.spec.run_ahead import (
     first,
     in_flight,
     incarnation,
+    index,
     indexed,
     is_running,
     is_step_of,
@@ -304,7 +305,7 @@ def rows_are_indexed_up_to_the_settled_ones() -> Expr:
     return forall(
         Handle,
         lambda h: implies(indexed[h] < after(indexed[h]), after(indexed[h]) == settled[h]),
-    )
+    ) & implies(fired(index), exists(Handle, lambda h: indexed[h] < after(indexed[h])))
 
 
 @run_ahead.step

@@ -1,9 +1,10 @@
 """Drafting: speculative rounds in a cache whose rows are written in place, and cut back by counts.
 
 A round writes one row for the last known token and d for drafts behind it. The target accepts the first a
-of the drafts; these and one token more, which the target chose itself, are given to the client one by one.
-When the round is closed, rows of other drafts are cut off by the counts of the round: how many were drafted,
-and how many delivered. The position counter goes on by what was delivered.
+of the drafts, and the rows of the others are cut. The accepted ones, and one token more that the target chose
+itself, are given to the client one by one. When the round is closed, rows of what the client did not get are
+cut by the counts of the round: how many drafts it has, and how many tokens it delivered. The position counter
+goes on by what was delivered. The last output is one that says so, or the one that no row has room for.
 
 Modelled: any number of drafts, none included, and any accepted count; a stop before the round is delivered
 to its end; cancel at every point of a round; a verdict that never comes; truncation between rounds; the key
@@ -81,11 +82,8 @@ position = drafting.variable(
 known = drafting.variable(
     "known", Handle, to=Length, init=0, meaning="tokens that the client has, the prompt included"
 )
-drafted = drafting.variable(
-    "drafted", Handle, to=Length, init=0, meaning="drafts of the last round"
-)
-accepted = drafting.variable(
-    "accepted", Handle, to=Length, init=0, meaning="drafts that the target accepted last"
+drafts = drafting.variable(
+    "drafts", Handle, to=Length, init=0, meaning="drafts of the last round that were not rejected"
 )
 delivered = drafting.variable(
     "delivered", Handle, to=Length, init=0, meaning="tokens of the last round that the client has"
@@ -100,7 +98,7 @@ key = drafting.variable(
 
 def cut(h: Expr) -> Expr:
     """Rows of the open round that are not for a token before the last one that the client has."""
-    return where(point[h] == Point.BETWEEN, 0, 1 + drafted[h] - delivered[h])
+    return where(point[h] == Point.BETWEEN, 0, 1 + drafts[h] - delivered[h])
 
 
 def gained(h: Expr) -> Expr:
@@ -113,7 +111,7 @@ def admit(step: Step, h: Handle, p: Length) -> None:
     """A request comes with the rows of its prompt of p tokens, and its first output."""
     step.require(outcome[h] == Outcome.NEW, HANDLE_LIVE)
     step.require(p >= 1, EMPTY_PROMPT)
-    step.require(p <= context, PROMPT_TOO_LONG)
+    step.require(p + 1 <= context, PROMPT_TOO_LONG)
     step.assign(outcome[h], Outcome.PENDING)
     step.assign(written[h], p)
     step.assign(position[h], p)
@@ -129,35 +127,37 @@ def draft(step: Step, h: Handle, d: Length) -> None:
     step.require(~stopped[h], OUTPUT_STOPPED)
     step.assign(point[h], Point.DRAFTED)
     step.assign(written[h], written[h] + 1 + d)
-    step.assign(drafted[h], d)
+    step.assign(drafts[h], d)
     step.assign(delivered[h], 0)
 
 
 @drafting.action
 def verify(step: Step, h: Handle, a: Length) -> None:
-    """The target accepts the first a drafts."""
+    """The target accepts the first a drafts, and the rows of the others are cut."""
     step.require(point[h] == Point.DRAFTED, NO_VERDICT_DUE)
-    step.require(a <= drafted[h], TOO_MANY_DRAFTS)
+    step.require(a <= drafts[h], TOO_MANY_DRAFTS)
     step.assign(point[h], Point.VERIFIED)
-    step.assign(accepted[h], a)
+    step.assign(written[h], written[h] - drafts[h] + a)
+    step.assign(drafts[h], a)
 
 
 @drafting.action
 def deliver(step: Step, h: Handle, t: Output) -> None:
-    """Give the next token of the round to the client: an accepted draft, or the target's own behind them."""
+    """Give the client the next token of the round: an accepted draft, or the target's own behind them."""
     step.require(point[h] == Point.VERIFIED, NOT_VERIFIED)
-    step.require(delivered[h] <= accepted[h], ALL_DELIVERED)
+    step.require(delivered[h] <= drafts[h], ALL_DELIVERED)
     step.require(~stopped[h], OUTPUT_STOPPED)
+    last = (t == Output.STOP) | (known[h] >= context)
     step.assign(known[h], known[h] + 1)
     step.assign(delivered[h], delivered[h] + 1)
-    step.assign(stopped[h], where(t == Output.STOP, True, stopped[h]))
+    step.assign(stopped[h], where(last, True, stopped[h]))
 
 
 @drafting.action
 def close(step: Step, h: Handle) -> None:
     """End a round: cut the rows of drafts that the client did not get, and go on by those that it did."""
     step.require(point[h] == Point.VERIFIED, NOT_VERIFIED)
-    step.require(stopped[h] | (delivered[h] == accepted[h] + 1), NOT_DELIVERED)
+    step.require(stopped[h] | (delivered[h] == drafts[h] + 1), NOT_DELIVERED)
     step.assign(point[h], Point.BETWEEN)
     step.assign(written[h], written[h] - cut(h))
     step.assign(position[h], position[h] + gained(h))
@@ -226,7 +226,18 @@ def make_instance(
     )
 
 
-ROUNDS = make_instance("ROUNDS", "one request and rounds of up to three drafts", longest=5)
-COUPLE = make_instance("COUPLE", "two requests, rounds without drafts", handles=2, longest=2)
+ROUNDS = make_instance(
+    "ROUNDS",
+    "one request and rounds of up to three drafts",
+    longest=5,
+    expected=Counts(203, 446, 10, 86),
+)
+COUPLE = make_instance(
+    "COUPLE",
+    "two requests, rounds without drafts",
+    handles=2,
+    longest=2,
+    expected=Counts(121, 352, 14, 16),
+)
 
 INSTANCES = (ROUNDS, COUPLE)
