@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from kvspec.properties.turns import is_ready, sessions
-from kvspec.spec.handles import (
-    Handle,
-    Layer,
-    k_rows,
-    length,
-    v_rows,
-    version,
-)
+from kvspec.spec.handles import Handle, Layer, context, k_rows, length, v_rows, version
 from kvspec.spec.images import (
     Image,
     Restore,
@@ -61,6 +54,12 @@ def moves(h: Expr, before: Expr, later: Expr) -> Expr:
 def a_saved_snapshot_is_one_token_ahead_of_its_rows() -> Expr:
     """What holds of tokens and rows of a session holds of its image."""
     return forall(Image, lambda i: implies(saved[i], image_tokens[i] == image_rows[i] + 1))
+
+
+@sessions.invariant
+def a_saved_snapshot_fits_the_context() -> Expr:
+    """An image has no more rows than a session may have."""
+    return forall(Image, lambda i: implies(saved[i], image_rows[i] <= context))
 
 
 @sessions.invariant

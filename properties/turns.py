@@ -9,6 +9,7 @@ from kvspec.spec.handles import (
     Phase,
     is_held,
     length,
+    parent,
     phase,
     version,
 )
@@ -39,6 +40,7 @@ from kvspec.spec.turns import (
     complete,
     completed,
     disconnect,
+    start_turn,
     tokens,
     turn,
 )
@@ -227,8 +229,8 @@ def a_disconnection_is_of_a_client() -> Expr:
 
 
 @sessions.step
-def a_branch_begins_with_completed_rows() -> Expr:
-    """A new session begins with its history, which was its parent's where it has rows."""
+def a_session_begins_with_its_history() -> Expr:
+    """A new session has a client, and no rows but those of its history."""
     return forall(
         Handle,
         lambda h: implies(
@@ -236,3 +238,22 @@ def a_branch_begins_with_completed_rows() -> Expr:
             (after(length[h]) == after(completed[h])) & (after(client[h]) == Client.CONNECTED),
         ),
     )
+
+
+@sessions.step
+def a_branch_has_completed_rows_alone() -> Expr:
+    """A session that branches off has no rows of a turn that its parent has not completed."""
+    return forall(
+        Handle,
+        Handle,
+        lambda c, p: implies(
+            ~is_held(c) & after(is_held(c)) & (after(parent[c]) == p),
+            after(length[c]) <= completed[p],
+        ),
+    )
+
+
+@sessions.step
+def a_start_is_of_a_turn_that_waits() -> Expr:
+    """Whatever begins to run was queued."""
+    return implies(fired(start_turn), exists(Handle, lambda h: goes(h, Turn.QUEUED, Turn.RUNNING)))

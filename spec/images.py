@@ -39,7 +39,7 @@ from kvspec.spec.language import (
     the,
 )
 from kvspec.spec.lifecycle import cancel_request, finish, lifecycle
-from kvspec.spec.turns import SESSION_BUSY, busy, completed, submit, tokens, turns
+from kvspec.spec.turns import SESSION_BUSY, Token, busy, completed, submit, tokens, turns
 
 
 class Image(Open):
@@ -88,7 +88,7 @@ written = images.variable(
 )
 saved = images.variable("saved", Image, to=Bool, init=False, meaning="the image holds a snapshot")
 image_rows = images.variable("image_rows", Image, to=Length, init=0, meaning="its rows")
-image_tokens = images.variable("image_tokens", Image, to=Length, init=0, meaning="its tokens")
+image_tokens = images.variable("image_tokens", Image, to=Token, init=0, meaning="its tokens")
 damaged = images.variable(
     "damaged", Image, to=Bool, init=False, meaning="some of its bytes were lost"
 )

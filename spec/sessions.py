@@ -11,9 +11,9 @@ import attrs
 from kvspec.spec import core
 from kvspec.spec.append import begin
 from kvspec.spec.handles import Handle, Version, version
-from kvspec.spec.images import Image, begin_restore, images
-from kvspec.spec.language import Counts, Expr, Instance, System, limit
-from kvspec.spec.turns import submit, turns
+from kvspec.spec.images import Image, begin_restore, images, save
+from kvspec.spec.language import FALSE, Counts, Expr, Instance, Limit, System, limit
+from kvspec.spec.turns import Token, disconnect, submit, turns
 
 system = System.of(
     "sessions",
@@ -42,6 +42,24 @@ def restores_below_the_last_version(h: Handle) -> Expr:
     return version[h] < Version.top
 
 
+@limit(submit)
+def only_new_sessions_have_turns(h: Handle) -> Expr:
+    """A session has one turn, so that a search for branches stays small."""
+    return version[h] == 0
+
+
+@limit(save)
+def nothing_is_saved() -> Expr:
+    """No snapshot is saved."""
+    return FALSE
+
+
+@limit(disconnect)
+def every_client_stays() -> Expr:
+    """No client disconnects."""
+    return FALSE
+
+
 LIMITS = (
     submits_below_the_last_version,
     begins_two_below_the_last_version,
@@ -60,6 +78,7 @@ def make_instance(
     versions: int = 2,
     generations: int = 1,
     longest: int = 1,
+    more_limits: tuple[Limit, ...] = (),
     expected: Counts | None = None,
 ) -> Instance:
     """An instance of one layer and one block, with a version left for every rollback."""
@@ -74,21 +93,37 @@ def make_instance(
         versions=versions,
         generations=generations,
         longest=longest,
-        more={Image: images},
+        more={Image: images, Token: longest + 2},
         expected=expected,
     )
-    return attrs.evolve(made, limits=(*made.limits, *LIMITS))
+    return attrs.evolve(made, limits=(*made.limits, *LIMITS, *more_limits))
 
 
-TURNS = make_instance("TURNS", "one session of one or two turns, one append", images=0)
+TURNS = make_instance(
+    "TURNS",
+    "one session of one or two turns, one append, one image",
+    expected=Counts(1_076, 5_506, 19, 12),
+)
 RESUMED = make_instance(
     "RESUMED",
     "one handle for two sessions, one append, one image, one batch row",
     rows=1,
     generations=2,
+    expected=Counts(7_421, 46_068, 32, 15),
 )
 NEIGHBOURS = make_instance(
-    "NEIGHBOURS", "two sessions and their branches, one image, no append", handles=2, txns=0
+    "NEIGHBOURS",
+    "two sessions and their branches, one image, no append",
+    handles=2,
+    txns=0,
+    expected=Counts(9_169, 52_492, 24, 54),
+)
+BRANCHES = make_instance(
+    "BRANCHES",
+    "two sessions of one turn and their branches, one append, no image, clients that stay",
+    handles=2,
+    more_limits=(only_new_sessions_have_turns, nothing_is_saved, every_client_stays),
+    expected=Counts(5_285, 22_906, 28, 50),
 )
 
-INSTANCES = (TURNS, RESUMED, NEIGHBOURS)
+INSTANCES = (TURNS, RESUMED, NEIGHBOURS, BRANCHES)

@@ -22,6 +22,7 @@ from kvspec.spec.language import (
     Expr,
     Map,
     Module,
+    Natural,
     Step,
     forall,
     member,
@@ -38,6 +39,10 @@ from kvspec.spec.lifecycle import (
     release,
     truncate,
 )
+
+
+class Token(Natural):
+    """Tokens of a session."""
 
 
 class Client(Enum):
@@ -92,7 +97,7 @@ completed = turns.variable(
     "completed", Handle, to=Length, init=0, meaning="rows at the end of the last completed turn"
 )
 tokens = turns.variable(
-    "tokens", Handle, to=Length, init=0, meaning="tokens of the session, the last one without row"
+    "tokens", Handle, to=Token, init=0, meaning="tokens of the session, the last one without row"
 )
 
 
