@@ -233,6 +233,26 @@ def only_a_report_is_remembered() -> Expr:
 
 
 @transfer.invariant
+def a_remembered_report_is_found_by_who_comes() -> Expr:
+    """A report is remembered only until somebody waits for it."""
+    return forall(
+        Transfer,
+        lambda t: implies(remembered[t] & (stage[t] == Stage.RUNNING), waiter[t] == Waiter.ABSENT),
+    )
+
+
+@transfer.invariant
+def what_ended_was_waited_for() -> Expr:
+    """Whoever waits for a transfer learns that it was written or given up."""
+    return forall(
+        Transfer,
+        lambda t: implies(
+            one_of(stage[t], Stage.WRITTEN, Stage.FAILED), waiter[t] == Waiter.WAITING
+        ),
+    )
+
+
+@transfer.invariant
 def no_wait_is_closed_under_a_running_transfer() -> Expr:
     """Who waits is sent away only with the transfer over."""
     return forall(

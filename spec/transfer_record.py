@@ -120,7 +120,6 @@ ENTRY_NOT_VISIBLE = _code("ENTRY_NOT_VISIBLE", "a lookup does not find the entry
 NOT_QUEUED = _code("NOT_QUEUED", "the transfer is not queued")
 CANCEL_UNSAFE = _code("CANCEL_UNSAFE", "bytes move: the transfer can be given up, not cancelled")
 NOT_PUSHING = _code("NOT_PUSHING", "the sender writes nothing any more")
-CHUNK_WRITTEN = _code("CHUNK_WRITTEN", "the layer was written already")
 CHUNKS_MISSING = _code("CHUNKS_MISSING", "some layer is not written yet")
 NOTICE_IN_USE = _code("NOTICE_IN_USE", "the notice was sent already")
 NOT_IN_FLIGHT = _code("NOT_IN_FLIGHT", "the notice is not on its way")
