@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvspec.spec.drafting import (
+    Outcome,
     Point,
     admit,
     cancel,
@@ -36,7 +37,6 @@ from kvspec.spec.language import (
     one_of,
     weak,
 )
-from kvspec.spec.run_ahead import Outcome
 
 drafting = Properties(system)
 

@@ -43,7 +43,16 @@ from kvspec.spec.language import (
     member,
     where,
 )
-from kvspec.spec.run_ahead import NOT_PENDING, NOT_STOPPED, Outcome, Output
+from kvspec.spec.run_ahead import NOT_PENDING, NOT_STOPPED, Output
+
+
+class Outcome(Enum):
+    """What became of the request of a handle."""
+
+    NEW = member()
+    PENDING = member()
+    FINISHED = member()
+    CANCELLED = member()
 
 
 class Point(Enum):
