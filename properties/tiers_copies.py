@@ -10,6 +10,8 @@ from kvspec.spec.language import (
     Expr,
     Properties,
     after,
+    exists,
+    fired,
     forall,
     implies,
     is_some,
@@ -17,6 +19,11 @@ from kvspec.spec.language import (
 )
 from kvspec.spec.lifecycle import is_append_to
 from kvspec.spec.tiers import (
+    evict_from_device,
+    evict_from_host,
+    load,
+    resume,
+    store,
     system,
 )
 from kvspec.spec.tiers_state import (
@@ -27,6 +34,7 @@ from kvspec.spec.tiers_state import (
     device_rows,
     host_rows,
     is_cached,
+    is_empty,
     is_loading,
     is_retracted,
     is_storing,
@@ -201,4 +209,51 @@ def host_rows_of_an_ended_request_are_given_up_by_release() -> Expr:
             is_retracted(h) & ~after(is_retracted(h)),
             (phase[h] == Phase.DECODE_READY) | after(is_free(h)),
         ),
+    )
+
+
+@tiers.step
+def a_store_fills_a_slot_of_its_own() -> Expr:
+    """A store that begins has a host slot that was empty, and reads rows into it."""
+    return implies(
+        fired(store), exists(HostSlot, lambda s: ~is_some(copy_of[s]) & after(is_storing(s)))
+    )
+
+
+@tiers.step
+def a_load_that_begins_is_in_flight() -> Expr:
+    """A load that begins is of a node that none was in flight of."""
+    return implies(fired(load), exists(Node, lambda n: ~is_loading(n) & after(is_loading(n))))
+
+
+@tiers.step
+def a_load_that_ends_has_brought_rows() -> Expr:
+    """A node whose load has ended has rows on the device."""
+    return forall(
+        Node, lambda n: implies(is_loading(n) & after(~is_loading(n)), after(on_device(n)))
+    )
+
+
+@tiers.step
+def an_eviction_from_the_device_frees_rows() -> Expr:
+    """An eviction from the device takes the rows of some node."""
+    return implies(
+        fired(evict_from_device), exists(Node, lambda n: on_device(n) & after(~on_device(n)))
+    )
+
+
+@tiers.step
+def an_eviction_from_the_host_frees_a_slot() -> Expr:
+    """An eviction from the host empties some slot."""
+    return implies(
+        fired(evict_from_host),
+        exists(HostSlot, lambda s: is_some(copy_of[s]) & after(is_empty(s))),
+    )
+
+
+@tiers.step
+def a_resumed_request_is_on_the_device() -> Expr:
+    """A request that is resumed was on the host and is there no more."""
+    return implies(
+        fired(resume), exists(Handle, lambda h: is_retracted(h) & after(~is_retracted(h)))
     )

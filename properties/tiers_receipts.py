@@ -14,7 +14,14 @@ from kvspec.spec.language import (
     one_of,
     the,
 )
-from kvspec.spec.tiers_receipts import time_out
+from kvspec.spec.tiers_receipts import (
+    client_dies,
+    fail_send,
+    lose_notice,
+    receiver_crashes,
+    take_notice,
+    time_out,
+)
 from kvspec.spec.tiers_state import (
     HostSlot,
     Lookup,
@@ -218,5 +225,76 @@ def a_receiver_is_told_once() -> Expr:
         lambda x: implies(
             ~one_of(receiver[x], Receiver.NONE, Receiver.WAITING),
             after(receiver[x]) == receiver[x],
+        ),
+    )
+
+
+@tiers.step
+def a_lookup_begins_for_a_client_that_lives() -> Expr:
+    """A lookup that begins is open."""
+    return forall(
+        Lookup,
+        lambda q: implies(
+            lookup_state[q] == LookupState.UNUSED,
+            one_of(after(lookup_state[q]), LookupState.UNUSED, LookupState.OPEN),
+        ),
+    )
+
+
+@tiers.step
+def a_client_that_dies_leaves_its_pin() -> Expr:
+    """A client that dies had a lookup open, whose pin is still there."""
+    return implies(
+        fired(client_dies),
+        exists(
+            Lookup,
+            lambda q: (
+                (lookup_state[q] == LookupState.OPEN)
+                & (after(lookup_state[q]) == LookupState.CLIENT_DEAD)
+            ),
+        ),
+    )
+
+
+@tiers.step
+def a_send_that_fails_leaves_the_queue() -> Expr:
+    """A send that fails was queued and is so no more."""
+    return implies(
+        fired(fail_send),
+        exists(
+            Send,
+            lambda x: (
+                (send_state[x] == SendState.QUEUED) & (after(send_state[x]) == SendState.FAILED)
+            ),
+        ),
+    )
+
+
+@tiers.step
+def a_notice_that_is_lost_was_in_flight() -> Expr:
+    """A notice that is lost was on its way, and the receiver waits as before."""
+    return implies(fired(lose_notice), exists(Send, lambda x: notice[x] & after(~notice[x])))
+
+
+@tiers.step
+def a_notice_that_arrives_tells_of_a_failure() -> Expr:
+    """A receiver that takes a notice has a failure."""
+    return forall(
+        Send,
+        lambda x: implies(
+            fired(take_notice) & (after(receiver[x]) != receiver[x]),
+            after(receiver[x]) == Receiver.HAS_FAILURE,
+        ),
+    )
+
+
+@tiers.step
+def a_receiver_that_crashes_waits_no_more() -> Expr:
+    """A receiver that crashes was waiting and is gone."""
+    return implies(
+        fired(receiver_crashes),
+        exists(
+            Send,
+            lambda x: (receiver[x] == Receiver.WAITING) & (after(receiver[x]) == Receiver.CRASHED),
         ),
     )

@@ -289,7 +289,7 @@ FAMILY = make_instance(
     slots=1,
     lookups=1,
     sends=1,
-    expected=Counts(15_569, 93_537, 19, 30),
+    expected=Counts(15_569, 95_409, 19, 30),
 )
 PRESSURE = make_instance(
     "PRESSURE",

@@ -19,7 +19,6 @@ from kvspec.spec.tiers_state import (
     NOT_ON_HOST,
     NOT_QUEUED,
     NOT_REFERENCED,
-    NOTICE_IN_FLIGHT,
     SEND_IN_USE,
     HostSlot,
     Lookup,
@@ -131,7 +130,6 @@ def give_notice(step: Step, x: Send) -> None:
     """Tell a receiver that waits of the failure, again if need be."""
     step.require(send_state[x] == SendState.FAILED, NOT_FAILED)
     step.require(receiver[x] == Receiver.WAITING, NOBODY_WAITS)
-    step.require(~notice[x], NOTICE_IN_FLIGHT)
     step.assign(notice[x], True)
 
 
