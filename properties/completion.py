@@ -11,16 +11,19 @@ from kvspec.spec.completion import (
     arrive,
     asked,
     awaits_report,
+    crash,
     early,
     expire,
     is_current,
     is_owed,
     land,
+    lose,
     mail,
     owes_nothing,
     peer,
     pin,
     register,
+    repeat,
     system,
 )
 from kvspec.spec.handles import Handle, Phase, generation, is_free, is_held, is_terminal, phase
@@ -117,6 +120,12 @@ def a_part_without_pin_has_an_idle_peer() -> Expr:
     return forall(Handle, Part, lambda h, p: (pin[h, p] == Pin.NONE) == (peer[h, p] == Peer.IDLE))
 
 
+@completion.invariant
+def a_free_handle_owes_nothing() -> Expr:
+    """Nobody holds rows of a handle that no request has."""
+    return forall(Handle, Part, lambda h, p: implies(is_free(h), pin[h, p] == Pin.NONE))
+
+
 @completion.lemma
 def an_early_report_was_of_the_current_request() -> Expr:
     """What is remembered came from a peer that is done."""
@@ -140,7 +149,9 @@ def an_obligation_is_met_once() -> Expr:
     return forall(
         Handle,
         Part,
-        lambda h, p: implies((pin[h, p] == Pin.MET) & is_held(h), after(pin[h, p] == Pin.MET)),
+        lambda h, p: implies(
+            (pin[h, p] == Pin.MET) & after(is_held(h)), after(pin[h, p] == Pin.MET)
+        ),
     )
 
 
@@ -182,6 +193,66 @@ def a_report_that_arrives_is_gone() -> Expr:
     return implies(
         arrival,
         exists(Handle, Part, lambda h, p: (mail[h, p] >= 1) & (after(mail[h, p]) == 0)),
+    )
+
+
+@completion.step
+def a_report_that_meets_an_obligation_is_gone() -> Expr:
+    """No report stays on its way that has met its obligation."""
+    return forall(
+        Handle,
+        Part,
+        lambda h, p: implies(
+            (pin[h, p] == Pin.AWAITED) & is_current(h, p) & after(pin[h, p] == Pin.MET),
+            after(mail[h, p] == 0),
+        ),
+    )
+
+
+@completion.step
+def a_pin_is_awaited_from_its_registration() -> Expr:
+    """A worker listens for a report only after the registration of its part."""
+    return forall(
+        Handle,
+        Part,
+        lambda h, p: implies(
+            (pin[h, p] != Pin.AWAITED) & after(pin[h, p] == Pin.AWAITED), fired(register)
+        ),
+    )
+
+
+@completion.step
+def a_repeat_is_of_a_report_that_arrived() -> Expr:
+    """A report is sent again by a peer that is done, once the first one has arrived."""
+    return implies(
+        fired(repeat),
+        exists(
+            Handle,
+            Part,
+            lambda h, p: (peer[h, p] == Peer.DONE) & ~awaits_report(h, p) & after(is_current(h, p)),
+        ),
+    )
+
+
+@completion.step
+def a_loss_takes_a_report() -> Expr:
+    """What is lost was on its way."""
+    return implies(
+        fired(lose),
+        exists(Handle, Part, lambda h, p: (mail[h, p] >= 1) & after(mail[h, p] == 0)),
+    )
+
+
+@completion.step
+def a_crash_cuts_a_peer_off() -> Expr:
+    """After a crash a peer that used rows is lost."""
+    return implies(
+        fired(crash),
+        exists(
+            Handle,
+            Part,
+            lambda h, p: (peer[h, p] == Peer.BUSY) & after(peer[h, p] == Peer.LOST),
+        ),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvspec.properties.core import properties as core
-from kvspec.spec.append import Txn, base_generation, is_live, target
+from kvspec.spec.append import Txn, TxnState, base_generation, is_live, state, target
 from kvspec.spec.fan_out import (
     Seat,
     cancel_group,
@@ -34,6 +34,7 @@ from kvspec.spec.language import (
     implies,
     is_some,
     weak,
+    where,
 )
 from kvspec.spec.lifecycle import fork, is_append_to, release
 
@@ -142,7 +143,9 @@ def a_cancel_of_a_group_ends_its_appends() -> Expr:
         Handle,
         lambda x, h: implies(
             fired(cancel_group) & is_live(x) & is_append_to(x, h) & is_held(h),
-            after(is_live(x)) == (after(phase[h]) == phase[h]),
+            where(
+                after(phase[h]) == phase[h], after(is_live(x)), after(state[x] == TxnState.ABORTED)
+            ),
         ),
     )
 

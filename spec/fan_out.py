@@ -11,6 +11,8 @@ Left out: which seat, priorities, a wait for seats. Assumed: a member of a group
 
 from __future__ import annotations
 
+import attrs
+
 from kvspec.spec import core
 from kvspec.spec.append import (
     Txn,
@@ -30,11 +32,13 @@ from kvspec.spec.append import (
 from kvspec.spec.failures import FailureClass
 from kvspec.spec.handles import Handle, Phase, handles, phase
 from kvspec.spec.language import (
+    FALSE,
     Bool,
     Counts,
     ErrorCode,
     Expr,
     Instance,
+    Limit,
     Map,
     Module,
     Open,
@@ -45,16 +49,19 @@ from kvspec.spec.language import (
     forall,
     implies,
     is_some,
+    limit,
     none,
     where,
 )
 from kvspec.spec.lifecycle import (
     allocate,
     cancel_request,
+    finish,
     fork,
     is_append_to,
     lifecycle,
     release,
+    truncate,
 )
 
 
@@ -191,6 +198,21 @@ system = System.of(
 )
 
 
+@limit(truncate)
+def truncates_nothing() -> Expr:
+    """The search is about members that append, and not about shorter snapshots."""
+    return FALSE
+
+
+@limit(finish)
+def finishes_nothing() -> Expr:
+    """The search is about members that are cancelled."""
+    return FALSE
+
+
+CANCELS_ONLY = (truncates_nothing, finishes_nothing)
+
+
 def make_instance(
     name: str,
     doc: str,
@@ -200,10 +222,14 @@ def make_instance(
     txns: int = 0,
     versions: int = 0,
     generations: int = 1,
+    blocks: int = 1,
+    longest: int = 1,
+    rewinds: int | None = None,
+    limits: tuple[Limit, ...] = (),
     expected: Counts | None = None,
 ) -> Instance:
-    """An instance of one layer and one block, without a batch."""
-    return core.make_instance(
+    """An instance of one layer, without a batch. limits: those that it has beside the core's."""
+    made = core.make_instance(
         name,
         doc,
         of=system,
@@ -212,15 +238,67 @@ def make_instance(
         layers=1,
         versions=versions,
         generations=generations,
+        blocks=blocks,
+        longest=longest,
+        rewinds=rewinds,
         more={Seat: seats},
         expected=expected,
     )
+    return attrs.evolve(made, limits=(*made.limits, *limits))
 
 
-ROOM = make_instance("ROOM", "a parent, two children and two seats", handles=3, seats=2)
-GROUP = make_instance("GROUP", "a parent, two children and three seats", handles=3, seats=3)
+ROOM = make_instance(
+    "ROOM",
+    "a parent, two children and two seats",
+    handles=3,
+    seats=2,
+    expected=Counts(531, 1_609, 12, 10),
+)
+GROUP = make_instance(
+    "GROUP",
+    "a parent, two children and three seats",
+    handles=3,
+    seats=3,
+    expected=Counts(1_602, 7_330, 12, 10),
+)
+RIVAL = make_instance(
+    "RIVAL",
+    "a parent, a child and another request, two seats",
+    handles=3,
+    seats=2,
+    blocks=2,
+    expected=Counts(1_925, 6_813, 12, 10),
+)
 PAIR = make_instance(
-    "PAIR", "a parent, a child and an append", handles=2, seats=2, txns=1, versions=1
+    "PAIR",
+    "a parent, a child and an append",
+    handles=2,
+    seats=2,
+    txns=1,
+    versions=1,
+    expected=Counts(5_315, 24_670, 20, 29),
+)
+SECOND_ROW = make_instance(
+    "SECOND_ROW",
+    "appends of a second row, cancelled with their group",
+    handles=2,
+    seats=2,
+    txns=1,
+    versions=2,
+    longest=2,
+    limits=CANCELS_ONLY,
+    expected=Counts(5_215, 21_570, 32, 58),
+)
+SECOND_REQUEST = make_instance(
+    "SECOND_REQUEST",
+    "groups on handles that are used again",
+    handles=2,
+    seats=2,
+    txns=1,
+    versions=1,
+    generations=2,
+    limits=CANCELS_ONLY,
+    expected=Counts(3_985, 17_289, 26, 16),
 )
 
-INSTANCES = (ROOM, GROUP, PAIR)
+INSTANCES = (ROOM, GROUP, RIVAL, PAIR, SECOND_ROW, SECOND_REQUEST)

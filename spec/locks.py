@@ -157,8 +157,14 @@ def make_instance(
 
 
 TWO_COMPONENTS = make_instance(
-    "TWO_COMPONENTS", "rows and a recurrent state under two locks", components=2, locks=2
+    "TWO_COMPONENTS",
+    "rows and a recurrent state under two locks",
+    components=2,
+    locks=2,
+    expected=Counts(45, 142, 4, 0),
 )
-TWO_NODES = make_instance("TWO_NODES", "two nodes and two locks", nodes=2, locks=2)
+TWO_NODES = make_instance(
+    "TWO_NODES", "two nodes and two locks", nodes=2, locks=2, expected=Counts(66, 264, 4, 0)
+)
 
 INSTANCES = (TWO_COMPONENTS, TWO_NODES)
