@@ -10,8 +10,10 @@ from kvspec.spec.append import Txn, count, is_live, start
 from kvspec.spec.batch import Row, leave, row_cache
 from kvspec.spec.bundle import (
     asked,
+    attach,
     carried,
     constrained,
+    died,
     draft_rows,
     drafted,
     give_up,
@@ -25,7 +27,7 @@ from kvspec.spec.bundle import (
     system,
 )
 from kvspec.spec.frontier import drafts, emitted, prompt, stopped
-from kvspec.spec.handles import Handle, Phase, is_free, is_held, is_terminal, length, phase
+from kvspec.spec.handles import Handle, Phase, is_free, is_held, is_terminal, length, parent, phase
 from kvspec.spec.language import (
     Expr,
     Properties,
@@ -36,8 +38,9 @@ from kvspec.spec.language import (
     implies,
     is_some,
     weak,
+    where,
 )
-from kvspec.spec.lifecycle import release
+from kvspec.spec.lifecycle import fork, release
 
 bundle = Properties(system, given=serving)
 
@@ -203,12 +206,88 @@ def a_lost_request_has_more_to_say() -> Expr:
     return forall(Handle, lambda h: implies(lost[h], ~stopped[h]))
 
 
+@bundle.invariant
+def a_lost_request_has_lost_its_worker() -> Expr:
+    """A request that a client cancelled is not lost."""
+    return forall(Handle, lambda h: implies(lost[h], died[h]))
+
+
+@bundle.step
+def a_request_that_has_more_to_say_is_lost_with_its_worker() -> Expr:
+    """A worker's death does not end a request: somebody has to settle it."""
+    return forall(
+        Handle,
+        lambda h: implies(~died[h] & after(died[h]) & ~stopped[h], after(lost[h])),
+    )
+
+
+@bundle.step
+def a_grammar_comes_before_the_first_output() -> Expr:
+    """Attaching gives a grammar to a request that had none and has said nothing."""
+    return implies(
+        fired(attach),
+        exists(
+            Handle,
+            lambda h: ~constrained[h] & after(constrained[h]) & (carried[h] + emitted[h] == 0),
+        ),
+    )
+
+
+@bundle.step
+def the_draft_model_keeps_what_stays() -> Expr:
+    """While a request holds rows, the draft model loses no row of a token that keeps its own."""
+    return forall(
+        Handle,
+        lambda h: implies(
+            is_held(h) & after(is_held(h)),
+            (draft_rows[h] <= after(draft_rows[h])) | (after(length[h]) <= after(draft_rows[h])),
+        ),
+    )
+
+
+@bundle.step
+def a_child_has_the_companions_of_its_parent() -> Expr:
+    """A fork has the draft rows, the grammar and the past of what it was forked from."""
+    return forall(
+        Handle,
+        Handle,
+        lambda p, c: implies(
+            fired(fork) & is_held(p) & ~is_held(c) & after(is_held(c)) & after(parent[c] == p),
+            (after(constrained[c]) == constrained[p])
+            & (after(asked[c]) == asked[p])
+            & (after(carried[c]) == carried[p])
+            & (
+                after(draft_rows[c])
+                == where(after(length[c]) < draft_rows[p], after(length[c]), draft_rows[p])
+            ),
+        ),
+    )
+
+
 @bundle.step
 def a_lost_request_is_continued_once() -> Expr:
     """Where a request takes up the outputs of another, that one was lost, and is settled by it."""
     return implies(
         fired(resume),
         exists(Handle, lambda s: lost[s] & ~after(lost[s])),
+    )
+
+
+@bundle.step
+def giving_up_settles_a_lost_request() -> Expr:
+    """Whoever gives up, gives up a request that was lost."""
+    return implies(fired(give_up), exists(Handle, lambda h: lost[h] & ~after(lost[h])))
+
+
+@bundle.step
+def a_continuation_is_ready() -> Expr:
+    """The request that takes up another can go on."""
+    return forall(
+        Handle,
+        lambda h: implies(
+            fired(resume) & (asked[h] == 0) & after(asked[h] >= 1),
+            phase[h] == Phase.DECODE_READY,
+        ),
     )
 
 

@@ -14,7 +14,7 @@ grammar           consumes every output once, also those that a verdict accepts
 mask              whose grammar the sampler's row obeys. A request without a grammar writes none, so a row
                   without a request must have none
 
-A worker may die under a request (`cancel_request` with `died`). The request is lost then: a fresh one on
+A worker may die under a request (`cancel_request` with `dead`). The request is lost then: a fresh one on
 another handle continues it, whose prompt is the old one with every output and whose grammar has consumed
 these, or it is given up. Its handle is kept until one of the two has happened.
 
@@ -25,9 +25,7 @@ Assumed: the recurrent state of an append is staged with its rows, and thrown aw
 
 from __future__ import annotations
 
-import attrs
-
-from kvspec.spec import core, serving
+from kvspec.spec import serving
 from kvspec.spec.append import (
     Txn,
     append,
@@ -49,7 +47,6 @@ from kvspec.spec.frontier import (
     frontier,
     outputs_within,
     prompt,
-    stop,
     stopped,
     tokens,
     verify,
@@ -57,12 +54,9 @@ from kvspec.spec.frontier import (
 from kvspec.spec.handles import Handle, Length, Phase, handles, length, phase, version
 from kvspec.spec.language import (
     Bool,
-    Counts,
     ErrorCode,
     Expr,
     ExtensionStep,
-    Instance,
-    Limit,
     Map,
     Module,
     Option,
@@ -70,27 +64,24 @@ from kvspec.spec.language import (
     System,
     exists,
     forall,
-    limit,
     none,
     the,
     where,
 )
 from kvspec.spec.lifecycle import (
-    allocate,
     cancel_request,
     cancel_txn,
-    finish,
     fork,
     is_append_to,
     lifecycle,
     release,
     truncate,
 )
-from kvspec.spec.retry import retry
 
 DRAFT_BUSY = ErrorCode(
     "DRAFT_BUSY", "the draft model is in a round of the request", int(FailureClass.NONE)
 )
+HAS_GRAMMAR = ErrorCode("HAS_GRAMMAR", "the request has its grammar", int(FailureClass.NONE))
 NOT_LOST = ErrorCode("NOT_LOST", "the request was not lost with a worker", int(FailureClass.NONE))
 STILL_LOST = ErrorCode(
     "STILL_LOST",
@@ -103,7 +94,7 @@ NO_ROLLBACK = ErrorCode(
     int(FailureClass.POSITION),
 )
 NOT_FRESH = ErrorCode(
-    "NOT_FRESH", "the request has rows, outputs or a past already", int(FailureClass.NONE)
+    "NOT_FRESH", "the request has outputs or a past already", int(FailureClass.NONE)
 )
 NOT_A_REPLAY = ErrorCode(
     "NOT_A_REPLAY",
@@ -159,8 +150,13 @@ carried = bundle.variable(
     init=0,
     meaning="outputs that are part of its prompt, as it continues a lost one",
 )
+died = bundle.variable("died", Handle, to=Bool, init=False, meaning="its worker died under it")
 lost = bundle.variable(
-    "lost", Handle, to=Bool, init=False, meaning="its worker died, and nobody has settled it yet"
+    "lost",
+    Handle,
+    to=Bool,
+    init=False,
+    meaning="it had more to say when its worker died, and nobody settled it",
 )
 row_mask = bundle.variable(
     "row_mask",
@@ -204,10 +200,14 @@ def kept_by_verdict(x: Expr, a: Expr) -> Expr:
     return start[x] + count[x] + a - drafts[x]
 
 
-@bundle.extend(allocate)
-def allocate_companions(step: Step, h: Handle, c: Bool) -> None:
-    """A request comes with a grammar or without; its companions are at the start."""
-    step.assign(constrained[h], c)
+@bundle.action
+def attach(step: Step, h: Handle) -> None:
+    """The request's grammar is ready: it begins before the first output, and outside the batch."""
+    step.require(phase[h] == Phase.DECODE_READY, HANDLE_TERMINAL)
+    step.require((emitted[h] == 0) & (asked[h] == 0), NOT_FRESH)
+    step.require(~constrained[h], HAS_GRAMMAR)
+    step.require(forall(Row, lambda r: row_cache[r] != h), IN_BATCH)
+    step.assign(constrained[h], True)
 
 
 @bundle.extend(fork)
@@ -280,9 +280,10 @@ def cancel_round(step: Step, x: Txn) -> None:
 
 
 @bundle.extend(cancel_request)
-def end_early(step: Step, h: Handle, died: Bool) -> None:
+def end_early(step: Step, h: Handle, dead: Bool) -> None:
     """A request that has more to say is lost if its worker died, and just over if its client cancels."""
-    step.assign(lost[h], died & ~stopped[h])
+    step.assign(died[h], dead)
+    step.assign(lost[h], dead & ~stopped[h])
     step.assign(draft_rows[h], at_most(draft_rows[h], length[h]))
     for x in step.every(Txn):
         ends = is_live(x) & is_append_to(x, h)
@@ -296,6 +297,7 @@ def release_companions(step: Step, h: Handle) -> None:
     for variable in (recurrent, draft_rows, grammar, asked, carried):
         step.assign(variable[h], 0)
     step.assign(constrained[h], False)
+    step.assign(died[h], False)
 
 
 @bundle.extend(emit)
@@ -329,7 +331,7 @@ def resume(step: Step, h: Handle, s: Handle) -> None:
     """A fresh request goes on where a lost one ended: its prompt is all tokens, its grammar has seen them."""
     step.require(phase[h] == Phase.DECODE_READY, HANDLE_TERMINAL)
     step.require(lost[s], NOT_LOST)
-    step.require((length[h] == 0) & (emitted[h] == 0) & (asked[h] == 0), NOT_FRESH)
+    step.require((emitted[h] == 0) & (asked[h] == 0), NOT_FRESH)
     step.require(forall(Row, lambda r: row_cache[r] != h), IN_BATCH)
     step.require(prompt[h] == tokens(s), NOT_A_REPLAY)
     step.require(grammar[s] <= replay, NO_REPLAY)
@@ -353,140 +355,3 @@ system = System.of(
     *serving.system.modules,
     bundle,
 )
-
-
-def make_instance(
-    name: str,
-    doc: str,
-    *,
-    handles: int = 1,
-    txns: int = 1,
-    blocks: int = 1,
-    rows: int = 0,
-    longest: int = 2,
-    versions: int = 1,
-    rewinds: int | None = None,
-    rollbacks: int = 0,
-    replays: int = 0,
-    limits: tuple[Limit, ...] = (),
-    expected: Counts | None = None,
-) -> Instance:
-    """An instance of one layer; `limits` are asked beside those of the core."""
-    made = core.make_instance(
-        name,
-        doc,
-        of=serving.system,
-        handles=handles,
-        txns=txns,
-        layers=1,
-        blocks=blocks,
-        rows=rows,
-        longest=longest,
-        versions=versions,
-        rewinds=rewinds,
-    )
-    return attrs.evolve(
-        made,
-        system=system,
-        constants={**made.constants, rollback.name: rollbacks, replay.name: replays},
-        limits=(*made.limits, *limits),
-        expected=expected,
-    )
-
-
-@limit(fork)
-def forks_nothing(children: object) -> Expr:
-    """No request is forked."""
-    return forall(Handle, lambda c: ~children[c])  # type: ignore[index]
-
-
-@limit(truncate)
-def truncates_nothing(n: Expr) -> Expr:
-    """No request is truncated."""
-    return n < 0
-
-
-@limit(begin)
-def begins_without_drafts(h: Expr, p: Expr, n: Expr) -> Expr:
-    """Every append is of known tokens."""
-    return p + n <= tokens(h)
-
-
-@limit(retry)
-def retries_nothing(n: Expr) -> Expr:
-    """No client asks again for a receipt."""
-    return n < 0
-
-
-@limit(finish)
-def finishes_nothing(h: Expr) -> Expr:
-    """A request ends early or not at all."""
-    return length[h] < 0
-
-
-@limit(cancel_txn)
-def aborts_nothing(x: Expr) -> Expr:
-    """An append ends with its publication, or with its request."""
-    return count[x] < 0
-
-
-@limit(stop)
-def stops_nothing(h: Expr) -> Expr:
-    """No request emits its last output."""
-    return length[h] < 0
-
-
-PLAIN = (
-    forks_nothing,
-    truncates_nothing,
-    begins_without_drafts,
-    retries_nothing,
-    finishes_nothing,
-    stops_nothing,
-    aborts_nothing,
-)
-"""Limits that leave admission, ordinary appends, outputs, early ends and what follows a worker's death."""
-
-ROUNDS = make_instance(
-    "ROUNDS",
-    "one request and its rounds of drafts",
-    longest=3,
-    versions=2,
-    expected=Counts(11_593, 59_239, 20, 9),
-)
-RIVALS = make_instance(
-    "RIVALS",
-    "two appends of one request",
-    txns=2,
-    expected=Counts(22_097, 145_149, 21, 4),
-)
-ROWS = make_instance(
-    "ROWS",
-    "two requests in two batch rows",
-    handles=2,
-    txns=0,
-    blocks=2,
-    rows=2,
-    longest=1,
-    expected=Counts(32_421, 195_946, 11, 12),
-)
-MIGRATION = make_instance(
-    "MIGRATION",
-    "a request whose worker dies, and another handle to continue it on",
-    handles=2,
-    blocks=2,
-    replays=1,
-    limits=PLAIN,
-    expected=Counts(27_287, 129_751, 24, 9),
-)
-
-STRANDED = make_instance(
-    "STRANDED",
-    "as MIGRATION, with grammars that no other worker can bring to where they were",
-    handles=2,
-    blocks=2,
-    limits=PLAIN,
-    expected=Counts(26_771, 127_483, 24, 9),
-)
-
-INSTANCES = (ROUNDS, RIVALS, ROWS, MIGRATION, STRANDED)
