@@ -10,6 +10,7 @@ from kvspec.spec.index import (
     complete,
     fail,
     give_up,
+    index_rows,
     match,
     reload,
     sleep,
@@ -41,10 +42,13 @@ from kvspec.spec.language import (
     fired,
     forall,
     implies,
+    is_some,
     one_of,
     weak,
 )
 from kvspec.spec.prefix import Block, evict, filled, owner
+
+__all__ = ["index"]
 
 
 def comes_to(b: Expr, end: Expr) -> Expr:
@@ -82,6 +86,19 @@ def a_match_is_of_a_complete_entry() -> Expr:
 
 
 @index.step
+def nobody_matches_rows_of_another_content() -> Expr:
+    """What a request matches are no rows of another content, whoever wrote the block since."""
+    return forall(
+        Block,
+        Handle,
+        lambda b, h: implies(
+            fired(match) & ~reader[b, h] & after(reader[b, h]) & is_some(content[b]),
+            content[b] == prompt[h],
+        ),
+    )
+
+
+@index.step
 def the_end_of_a_request_frees_nothing_indexed() -> Expr:
     """Whatever becomes of a request, a block that the index has a claim on holds rows after the step."""
     return forall(Block, lambda b: implies(kept[b], after(filled[b])))
@@ -108,6 +125,21 @@ def who_comes_to_read_is_ready_or_owns_the_block() -> Expr:
         lambda b, h: implies(
             ~reader[b, h] & after(reader[b, h]) & ~owner[b, h],
             after(phase[h] == Phase.DECODE_READY),
+        ),
+    )
+
+
+@index.step
+def a_ready_request_publishes_to_the_index() -> Expr:
+    """What is published to the index is a block of a request that is ready, and reads it afterwards."""
+    return implies(
+        fired(index_rows),
+        exists(
+            Block,
+            Handle,
+            lambda b, h: (
+                owner[b, h] & (phase[h] == Phase.DECODE_READY) & ~reader[b, h] & after(reader[b, h])
+            ),
         ),
     )
 
