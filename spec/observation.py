@@ -119,6 +119,9 @@ held_rows = observation.variable(
 known = observation.variable(
     "known", Name, to=Bool, init=ANY, meaning="the name is one of those listed at the start"
 )
+arrived = observation.variable(
+    "arrived", Name, to=Bool, init=False, meaning="a request of this name has come"
+)
 series = observation.variable(
     "series", Name, to=Bool, init=False, meaning="requests are counted under this name"
 )
@@ -129,6 +132,7 @@ other = observation.variable(
 
 def count_arrival(step: Step, m: Expr) -> None:
     """A request is counted under its name if that is known, and as other if not."""
+    step.assign(arrived[m], True)
     step.assign(series[m], where(known[m], True, series[m]))
     step.assign(other[()], where(known[m], other[()], True))
 
@@ -274,9 +278,31 @@ def make_instance(
 
 
 HITS = make_instance(
-    "HITS", "one request of up to two rows, one append, one name", longest=2, versions=2
+    "HITS",
+    "one request of up to two rows, one append, one name",
+    longest=2,
+    versions=2,
+    expected=Counts(5_084, 25_982, 18, 60),
 )
-REQUESTS = make_instance("REQUESTS", "two requests of one handle, one append", generations=2)
-SHARED = make_instance("SHARED", "two requests and their forks, one append", handles=2, names=1)
+REQUESTS = make_instance(
+    "REQUESTS",
+    "two requests of one handle, one append",
+    generations=2,
+    expected=Counts(1_928, 9_118, 21, 36),
+)
+SHARED = make_instance(
+    "SHARED",
+    "two requests and their forks, one append",
+    handles=2,
+    expected=Counts(31_802, 185_174, 21, 186),
+)
+NAMES = make_instance(
+    "NAMES",
+    "two requests of one handle, two names",
+    txns=0,
+    generations=2,
+    names=2,
+    expected=Counts(244, 948, 9, 24),
+)
 
-INSTANCES = (HITS, REQUESTS, SHARED)
+INSTANCES = (HITS, REQUESTS, SHARED, NAMES)
