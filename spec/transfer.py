@@ -411,20 +411,20 @@ def make_instance(
 
 TRIES = make_instance(
     "TRIES",
-    "one request, two attempts, two layers",
-    attempts=2,
+    "one request, two attempts, two layers, two entries",
     layers=2,
-    expected=Counts(5_622, 24_704, 24, 0),
+    entries=2,
+    attempts=2,
+    expected=Counts(22_444, 121_604, 25, 0),
 )
 CHOICE = make_instance(
     "CHOICE",
-    "two requests one after the other, two attempts, two blocks and two entries to choose from, no notice",
+    "two requests one after the other, two attempts, two blocks to choose from, no notice",
     generations=2,
     blocks=2,
-    entries=2,
     attempts=2,
     notices=0,
-    expected=Counts(60_452, 304_692, 25, 0),
+    expected=Counts(15_186, 60_840, 25, 0),
 )
 APPENDS = make_instance(
     "APPENDS",
