@@ -17,6 +17,8 @@ until it has arrived or the receiver is gone.
 
 from __future__ import annotations
 
+import attrs
+
 from kvspec.spec import core
 from kvspec.spec.append import Txn, begin, is_live
 from kvspec.spec.batch import Row, enter, row_cache
@@ -34,12 +36,13 @@ from kvspec.spec.language import (
     forall,
     implies,
     is_some,
+    limit,
     none,
     the,
     where,
 )
 from kvspec.spec.lifecycle import fork, is_append_to, release
-from kvspec.spec.tiers_receipts import receipts
+from kvspec.spec.tiers_receipts import look_up, receipts
 from kvspec.spec.tiers_state import (
     APPEND_IN_FLIGHT,
     COPY_IN_FLIGHT,
@@ -233,6 +236,12 @@ system = System.of(
 )
 
 
+@limit(look_up)
+def pins_below_the_last(s: HostSlot) -> Expr:
+    """A pin needs one more."""
+    return pins[s] < Pins.top
+
+
 def make_instance(
     name: str,
     doc: str,
@@ -248,7 +257,7 @@ def make_instance(
     expected: Counts | None = None,
 ) -> Instance:
     """An instance of one layer, one block and rows of length 1, and one request a handle."""
-    return core.make_instance(
+    made = core.make_instance(
         name,
         doc,
         of=system,
@@ -260,6 +269,7 @@ def make_instance(
         more={Node: nodes, HostSlot: slots, Lookup: lookups, Send: sends, Pins: lookups},
         expected=expected,
     )
+    return attrs.evolve(made, limits=(*made.limits, pins_below_the_last))
 
 
 RECEIPTS = make_instance(

@@ -1,0 +1,399 @@
+"""Groups about two tiers: copies, eviction, queued sends, pins, and host rows of retracted requests."""
+
+from __future__ import annotations
+
+import attrs
+
+from kvspec.properties.atlas.model import Case, Evidence, Group
+from kvspec.properties.faults import Fault, also, drop_guard, loosen, mutant, put
+from kvspec.properties.tiers import tiers as properties
+from kvspec.spec.language import Counts, Expr, Instance, exists, forall, implies, one_of
+from kvspec.spec.tiers import (
+    evict_from_device,
+    evict_from_host,
+    make_instance,
+    match,
+    system,
+)
+from kvspec.spec.tiers_receipts import give_notice, retrieve, send, time_out
+from kvspec.spec.tiers_state import (
+    COPY_IN_FLIGHT,
+    LOOKUP_NOT_OPEN,
+    NO_PIN,
+    NOT_ON_DEVICE,
+    NOT_QUEUED,
+    PINNED,
+    SEND_QUEUED,
+    LookupState,
+    Node,
+    Receiver,
+    Send,
+    SendState,
+    above,
+    is_loading,
+    is_storing,
+    lookup_state,
+    on_device,
+    on_path,
+    receiver,
+    reference,
+    send_of,
+    send_state,
+)
+
+
+def _case(shows: str, fault: Fault, claim: str, instance: Instance) -> Case:
+    return Case(shows, fault, properties, claim, instance)
+
+
+def _instance(name: str, doc: str, expected: Counts, *, pins: int = 0, **sizes: int) -> Instance:
+    """An instance with no more layers, keys and rows than these faults need, which is none."""
+    made = make_instance(name, doc, expected=expected, **sizes)
+    return attrs.evolve(
+        made,
+        sizes={**made.sizes, "Layer": 0, "Key": 0},
+        bounds={**made.bounds, "Length": 0, "Pins": pins},
+        constants=dict.fromkeys(made.constants, 0),
+    )
+
+
+ONE_PREFIX = _instance(
+    "ONE_PREFIX", "two requests and one prefix", Counts(159, 525, 9, 3), handles=2, slots=0
+)
+ONE_PATH = _instance(
+    "ONE_PATH",
+    "two requests and two prefixes",
+    Counts(867, 3_087, 12, 9),
+    handles=2,
+    nodes=2,
+    slots=0,
+)
+ONE_COPY = _instance("ONE_COPY", "one prefix and one host slot", Counts(46, 158, 9, 1))
+REUSED_SLOT = _instance(
+    "REUSED_SLOT", "two prefixes and one host slot", Counts(487, 2_022, 12, 3), nodes=2
+)
+ONE_LOOKUP = _instance(
+    "ONE_LOOKUP", "one lookup of one copy", Counts(127, 528, 11, 2), pins=1, lookups=1
+)
+TWO_LOOKUPS = _instance(
+    "TWO_LOOKUPS", "two lookups, one after the other", Counts(325, 1_482, 13, 4), pins=1, lookups=2
+)
+ONE_SEND = _instance("ONE_SEND", "one send of one prefix", Counts(63, 205, 10, 5), slots=0, sends=1)
+ON_THE_HOST = _instance(
+    "ON_THE_HOST", "one request, and a host slot for it", Counts(9, 21, 4, 1), nodes=0
+)
+
+
+def _only_stores(s: Expr) -> Expr:
+    return ~is_storing(s)
+
+
+def _on_device_or_loading(n: Expr) -> Expr:
+    return forall(Node, lambda m: implies(on_path(m, n), on_device(m) | is_loading(m)))
+
+
+def _not_queued_nor_failed(n: Expr) -> Expr:
+    states = SendState.QUEUED, SendState.FAILED
+    return ~exists(Send, lambda x: one_of(send_state[x], *states) & (send_of[x] == n))
+
+
+B09 = Group(
+    "A-B09",
+    "Host copy evicted while a load back to the device still reads it",
+    "stale work, reuse under an outstanding access",
+    Evidence.MERGED,
+    (
+        "sgl-project/sglang PR #31427",
+        "sgl-project/sglang #27631, #26728",
+        "bytedance-iaas/sglang PR #638",
+    ),
+    (
+        "a request matches a prefix of which only the host has rows, and a load back is queued",
+        "the device is short of room, so that an eviction from it runs",
+        "that needs room on the host, and an eviction there takes the slot that the load reads",
+        "the slot is given to another prefix",
+        "the load reads the other rows, and they are matched under the first prefix's name",
+    ),
+    (
+        _case(
+            "a prefix on the device has the rows of another one, whose copy took its host slot",
+            loosen(
+                system,
+                evict_from_host,
+                COPY_IN_FLIGHT,
+                _only_stores,
+                name="under-a-load",
+                says="takes a host slot from which a load still reads",
+            ),
+            "device_rows_are_those_of_their_prefix",
+            REUSED_SLOT,
+        ),
+        _case(
+            "a store to the host reads rows that were evicted from the device in the middle of it",
+            drop_guard(
+                system,
+                evict_from_device,
+                COPY_IN_FLIGHT,
+                "evicts rows from the device while a store still reads them",
+            ),
+            "a_store_reads_rows_that_are_there",
+            ONE_COPY,
+        ),
+        _case(
+            "a request reads a prefix whose load has not brought its rows yet",
+            loosen(
+                system,
+                match,
+                NOT_ON_DEVICE,
+                _on_device_or_loading,
+                name="before-the-load-ends",
+                says="takes a prefix for present as soon as its load has begun",
+            ),
+            "what_a_request_reads_is_on_the_device",
+            ONE_COPY,
+        ),
+        _case(
+            "a load that has brought its rows holds the host slot for ever",
+            mutant(
+                system,
+                "end_load.drop-assignment.load_from",
+                "leaves the load's hold on its host slot when the load has ended",
+            ),
+            "every_load_ends",
+            ONE_COPY,
+        ),
+    ),
+)
+
+B54 = Group(
+    "A-B54",
+    "Locking a matched prefix left out the matched node itself",
+    "shared-prefix ownership",
+    Evidence.MERGED,
+    ("sgl-project/mini-sglang PR #52",),
+    (
+        "a request matches node b, on the path root, a, b",
+        "the lock goes from b's parent upwards, so that a is counted and b is not",
+        "memory is short, and b is evicted as a node that nobody uses",
+        "the request reads b",
+    ),
+    (
+        _case(
+            "a request reads a matched node that was evicted, since only the nodes above it were held",
+            put(
+                system,
+                match,
+                reference,
+                lambda node_0, n: above[node_0, n],
+                name="only-above",
+                says="holds the nodes above the matched one, and not that one",
+            ),
+            "what_a_request_reads_is_on_the_device",
+            ONE_PREFIX,
+        ),
+        _case(
+            "a request reads a path whose first node was evicted, since only its last one was held",
+            put(
+                system,
+                match,
+                reference,
+                lambda node_0, n: node_0 == n,
+                name="only-the-last",
+                says="holds the matched node, and none above it",
+            ),
+            "what_a_request_reads_is_on_the_device",
+            ONE_PATH,
+        ),
+        _case(
+            "a child reads a prefix that was evicted when its parent let go of it",
+            mutant(
+                system,
+                "fork.drop-assignment.reference",
+                "lets children read what the parent reads, and hold nothing of it themselves",
+            ),
+            "what_a_request_reads_is_on_the_device",
+            ONE_PREFIX,
+        ),
+    ),
+)
+
+B59 = Group(
+    "A-B59",
+    "Reusable block evicted before the background sender has sent it",
+    "shared-prefix ownership",
+    Evidence.REPRODUCED,
+    ("NVIDIA/TensorRT-LLM issue #12542",),
+    (
+        "a prefill is done and its send is queued",
+        "the request is released, and its blocks are no more than cached",
+        "another request needs room, and the blocks are evicted",
+        "the sender does not find them, and writes that to a log",
+        "the receiver waits for rows",
+    ),
+    (
+        _case(
+            "a send is queued whose rows are gone from the device",
+            drop_guard(
+                system,
+                evict_from_device,
+                SEND_QUEUED,
+                "evicts rows that a queued send has still to read",
+            ),
+            "what_a_queued_send_reads_is_on_the_device",
+            ONE_SEND,
+        ),
+        _case(
+            "a send has failed, and its receiver waits for ever",
+            mutant(
+                system,
+                "give_notice.drop-assignment.notice",
+                "notes that a send failed, and sends the receiver no notice of it",
+            ),
+            "every_receiver_gets_rows_or_a_failure",
+            ONE_SEND,
+        ),
+        _case(
+            "the one notice of a failed send is lost, and the receiver waits for ever",
+            also(
+                system,
+                give_notice,
+                lambda step, x: step.assign(send_state[x], SendState.SENT),
+                name="once",
+                says="takes a notice that was given for one that has arrived",
+            ),
+            "every_receiver_gets_rows_or_a_failure",
+            ONE_SEND,
+        ),
+        _case(
+            "a send has failed, and its rows can never be evicted",
+            loosen(
+                system,
+                evict_from_device,
+                SEND_QUEUED,
+                _not_queued_nor_failed,
+                name="never-after-a-failed-send",
+                says="takes a failed send for one that has still to read its rows",
+            ),
+            "what_nobody_reads_leaves_the_device",
+            ONE_SEND,
+        ),
+        _case(
+            "a receiver has crashed, and the send to it stays in the queue with its rows",
+            loosen(
+                system,
+                send,
+                NOT_QUEUED,
+                lambda x: (send_state[x] == SendState.QUEUED) & (receiver[x] == Receiver.WAITING),
+                name="only-to-who-waits",
+                says="leaves a send in the queue as long as nobody is there to receive it",
+            ),
+            "every_send_leaves_the_queue",
+            ONE_SEND,
+        ),
+    ),
+)
+
+B62 = Group(
+    "A-B62",
+    "Pins of host objects: never dropped, dropped twice, freed in spite of them",
+    "accounting",
+    Evidence.MERGED,
+    (
+        "LMCache/LMCache issues #987, #1034, #3381",
+        "LMCache/LMCache PR #993, #3884",
+    ),
+    (
+        "a lookup finds a chunk on the host and pins it",
+        "the engine has the tokens already, so that it retrieves nothing",
+        "nobody drops the pin",
+        "the host fills up with chunks that cannot be evicted",
+        "elsewhere, two paths drop one reference, and another lookup's chunk is freed",
+    ),
+    (
+        _case(
+            "a lookup was declined, and the copy that it found can never be evicted",
+            mutant(
+                system,
+                "decline.drop-assignment.pins",
+                "ends a lookup that is of no use and leaves its pin",
+            ),
+            "what_nobody_reads_leaves_the_host",
+            ONE_LOOKUP,
+        ),
+        _case(
+            "the client of a lookup is dead, and its pin is never dropped",
+            loosen(
+                system,
+                time_out,
+                NO_PIN,
+                lambda q: lookup_state[q] == LookupState.OPEN,
+                name="only-of-the-living",
+                says="waits for the client to drop the pin, whether it is alive or not",
+            ),
+            "every_pin_is_dropped",
+            ONE_LOOKUP,
+        ),
+        _case(
+            "a timeout and a late retrieve drop one pin each, and another lookup's copy is evicted",
+            loosen(
+                system,
+                retrieve,
+                LOOKUP_NOT_OPEN,
+                lambda q: one_of(lookup_state[q], LookupState.OPEN, LookupState.ENDED),
+                name="after-the-timeout",
+                says="drops the pin of a lookup that has ended once more",
+            ),
+            "a_pinned_copy_is_there",
+            TWO_LOOKUPS,
+        ),
+        _case(
+            "a copy is evicted that a lookup has pinned",
+            drop_guard(
+                system,
+                evict_from_host,
+                PINNED,
+                "takes a host slot in spite of its pins",
+            ),
+            "a_pinned_copy_is_there",
+            ONE_LOOKUP,
+        ),
+    ),
+)
+
+B63 = Group(
+    "A-B63",
+    "Aborting a retracted request leaves its host copy",
+    "accounting",
+    Evidence.REPRODUCED,
+    ("sgl-project/sglang issue #18701",),
+    (
+        "a request is retracted: its rows are moved to the host",
+        "it waits to go on, and is aborted",
+        "what it had on the device is given up, and the host copy stays",
+        "this happens again until the host is full",
+    ),
+    (
+        _case(
+            "a request is released, and its rows are still on the host",
+            mutant(
+                system,
+                "release.drop-assignment.kept_for",
+                "gives up what a request has on the device alone",
+            ),
+            "a_free_handle_holds_nothing_on_the_host",
+            ON_THE_HOST,
+        ),
+        _case(
+            "the host slot of a request that was aborted is never free again",
+            mutant(
+                system,
+                "release.drop-assignment.kept_for",
+                "gives up what a request has on the device alone",
+            ),
+            "an_ended_request_leaves_the_host",
+            ON_THE_HOST,
+        ),
+    ),
+)
+
+GROUPS = (B09, B54, B59, B62, B63)
