@@ -153,7 +153,8 @@ def a_free_handle_has_no_companions() -> Expr:
             & (grammar[h] == 0)
             & (asked[h] == 0)
             & (carried[h] == 0)
-            & ~constrained[h],
+            & ~constrained[h]
+            & ~died[h],
         ),
     )
 

@@ -201,11 +201,26 @@ FAMILY = make_instance(
 )
 STRANDED = make_instance(
     "STRANDED",
-    "as MIGRATION, with grammars that no other worker can bring to where they were",
+    "a lost request with a grammar that no other worker can bring to where it was",
     handles=2,
     blocks=2,
-    limits=(*PLAIN, forks_nothing),
-    expected=Counts(15_023, 62_697, 26, 9),
+    limits=(
+        *PLAIN,
+        forks_nothing,
+        begins_before_a_death,
+        emits_before_a_death,
+        dies_once,
+        attaches_at_once,
+    ),
+    expected=Counts(3_163, 11_331, 26, 7),
+)
+FORKS = make_instance(
+    "FORKS",
+    "a request of one row and its fork",
+    handles=2,
+    longest=1,
+    limits=BRIEF,
+    expected=Counts(15_853, 77_399, 21, 29),
 )
 
-INSTANCES = (ROUNDS, RIVALS, ROWS, MIGRATION, FAMILY, STRANDED)
+INSTANCES = (ROWS, RIVALS, FORKS, STRANDED, ROUNDS, MIGRATION, FAMILY)
