@@ -334,13 +334,13 @@ B62 = Group(
             ONE_LOOKUP,
         ),
         _case(
-            "a timeout and a late retrieve drop one pin each, and another lookup's copy is evicted",
+            "a lookup drops its pin twice, and the copy that another one has pinned is evicted",
             loosen(
                 system,
                 retrieve,
                 LOOKUP_NOT_OPEN,
                 lambda q: one_of(lookup_state[q], LookupState.OPEN, LookupState.ENDED),
-                name="after-the-timeout",
+                name="a-second-time",
                 says="drops the pin of a lookup that has ended once more",
             ),
             "a_pinned_copy_is_there",
