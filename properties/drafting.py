@@ -170,11 +170,17 @@ def a_finished_request_has_stopped() -> Expr:
 
 
 @drafting.invariant
-def a_request_stops_where_no_row_has_room() -> Expr:
-    """A request that goes on has room for the row of its last token."""
+def tokens_keep_within_the_context() -> Expr:
+    """No request has more tokens than the context has room for."""
+    return forall(Handle, lambda h: known[h] <= context)
+
+
+@drafting.invariant
+def a_request_stops_where_the_context_is_full() -> Expr:
+    """A request that goes on has room for one more token."""
     return forall(
         Handle,
-        lambda h: implies((outcome[h] != Outcome.NEW) & ~stopped[h], known[h] <= context),
+        lambda h: implies((outcome[h] != Outcome.NEW) & ~stopped[h], known[h] + 1 <= context),
     )
 
 
@@ -312,7 +318,7 @@ def a_verdict_is_about_an_open_round() -> Expr:
 
 @drafting.step
 def a_truncation_is_between_rounds() -> Expr:
-    """A truncation leaves fewer rows, their tokens and the next one, and no stop."""
+    """A truncation leaves fewer rows, and neither a stop nor counts of a round."""
     return implies(
         fired(truncate),
         exists(
@@ -323,6 +329,8 @@ def a_truncation_is_between_rounds() -> Expr:
                 & ~has_ended(h)
                 & ~after(stopped[h])
                 & (after(written[h]) >= 1)
+                & (after(drafts[h]) == 0)
+                & (after(delivered[h]) == 0)
             ),
         ),
     )
@@ -375,12 +383,9 @@ def reaches_a_round_that_delivers_all_it_drafts() -> Expr:
 
 
 @drafting.witness
-def reaches_a_truncated_request() -> Expr:
-    """A request goes on at fewer rows than it was admitted with, or once had."""
-    return exists(
-        Handle,
-        lambda h: ~is_in_round(h) & (outcome[h] == Outcome.PENDING) & (position[h] < delivered[h]),
-    )
+def reaches_a_round_after_one_that_delivered() -> Expr:
+    """A request has the counts of a round behind it, and goes on."""
+    return exists(Handle, lambda h: ~is_in_round(h) & ~stopped[h] & (delivered[h] >= 1))
 
 
 @drafting.end

@@ -7,7 +7,9 @@ from kvspec.spec.handles import Handle
 from kvspec.spec.language import Expr, exists, forall, one_of, strong, weak
 from kvspec.spec.run_ahead import (
     Frame,
+    Incarnation,
     Outcome,
+    chunk,
     counts,
     dispatch,
     drain,
@@ -35,6 +37,11 @@ from kvspec.spec.run_ahead import (
 def has_ended(h: Expr) -> Expr:
     """The request has finished or was cancelled."""
     return one_of(outcome[h], Outcome.FINISHED, Outcome.CANCELLED, Outcome.RELEASED)
+
+
+def is_served() -> Expr:
+    """The device takes steps: there is a frame for one, a tag to bear, and a row that it may have."""
+    return exists(Frame, Incarnation, lambda _f, _i: chunk >= 1)
 
 
 @run_ahead.witness
@@ -101,13 +108,14 @@ def no_request_is_pending() -> Expr:
 )
 def every_request_ends(h: Handle) -> tuple[Expr, Expr]:
     """A request ends, however it is preempted, if steps are not lost for ever."""
-    return is_pending(h), has_ended(h)
+    return is_pending(h) & is_served(), has_ended(h)
 
 
 @run_ahead.leads_to(weak(start, "h"), weak(dispatch, "h"), strong(settle, "f"), weak(drain, "f"))
 def every_prompt_gets_its_rows(h: Handle) -> tuple[Expr, Expr]:
     """The chunks of a prompt go on until the first output comes, published or not."""
-    return is_pending(h) & (emitted[h] == 0), (emitted[h] >= 1) | has_ended(h)
+    waits = is_pending(h) & is_served() & (emitted[h] == 0)
+    return waits, (emitted[h] >= 1) | has_ended(h)
 
 
 @run_ahead.leads_to(weak(settle, "f"), weak(drain, "f"))

@@ -68,13 +68,26 @@ def a_late_output_changes_no_frontier() -> Expr:
 
 @run_ahead.step
 def every_output_is_the_token_behind_its_row() -> Expr:
-    """What a step gives out is emitted as the token behind its last row: no token is emitted twice."""
+    """What a step gives out is emitted as the token behind its last row."""
     return forall(
         Frame,
         Handle,
         lambda f, h: implies(
             ends(f) & (owner[f] == h) & (emitted[h] < after(emitted[h])),
             after(tokens(h)) == end_of(f) + 1,
+        ),
+    )
+
+
+@run_ahead.step
+def no_token_is_emitted_twice() -> Expr:
+    """Behind an output that the client has, only a step that reached its row gives another one."""
+    return forall(
+        Frame,
+        Handle,
+        lambda f, h: implies(
+            ends(f) & (owner[f] == h) & (emitted[h] < after(emitted[h])) & (emitted[h] >= 1),
+            tokens(h) <= end_of(f),
         ),
     )
 

@@ -4,7 +4,7 @@ A round writes one row for the last known token and d for drafts behind it. The 
 of the drafts, and the rows of the others are cut. The accepted ones, and one token more that the target chose
 itself, are given to the client one by one. When the round is closed, rows of what the client did not get are
 cut by the counts of the round: how many drafts it has, and how many tokens it delivered. The position counter
-goes on by what was delivered. The last output is one that says so, or the one that no row has room for.
+goes on by what was delivered. The last output is one that says so, or the one that fills the context.
 
 Modelled: any number of drafts, none included, and any accepted count; a stop before the round is delivered
 to its end; cancel at every point of a round; a verdict that never comes; truncation between rounds; the key
@@ -117,10 +117,10 @@ def gained(h: Expr) -> Expr:
 
 @drafting.action
 def admit(step: Step, h: Handle, p: Length) -> None:
-    """A request comes with the rows of its prompt of p tokens, and its first output."""
+    """A request comes with the rows of its prompt of p tokens, and one output that is not its last."""
     step.require(outcome[h] == Outcome.NEW, HANDLE_LIVE)
     step.require(p >= 1, EMPTY_PROMPT)
-    step.require(p + 1 <= context, PROMPT_TOO_LONG)
+    step.require(p + 2 <= context, PROMPT_TOO_LONG)
     step.assign(outcome[h], Outcome.PENDING)
     step.assign(written[h], p)
     step.assign(position[h], p)
@@ -156,7 +156,7 @@ def deliver(step: Step, h: Handle, t: Output) -> None:
     step.require(point[h] == Point.VERIFIED, NOT_VERIFIED)
     step.require(delivered[h] <= drafts[h], ALL_DELIVERED)
     step.require(~stopped[h], OUTPUT_STOPPED)
-    last = (t == Output.STOP) | (known[h] >= context)
+    last = (t == Output.STOP) | (known[h] + 1 >= context)
     step.assign(known[h], known[h] + 1)
     step.assign(delivered[h], delivered[h] + 1)
     step.assign(stopped[h], where(last, True, stopped[h]))
@@ -189,6 +189,8 @@ def truncate(step: Step, h: Handle, n: Length) -> None:
     step.assign(written[h], n)
     step.assign(position[h], n)
     step.assign(known[h], n + 1)
+    step.assign(drafts[h], 0)
+    step.assign(delivered[h], 0)
     step.assign(stopped[h], False)
 
 
@@ -224,11 +226,11 @@ def make_instance(
     longest: int = 4,
     expected: Counts | None = None,
 ) -> Instance:
-    """An instance by its sizes; lengths go beyond the context, for tokens without a row and for faults."""
+    """An instance by its sizes; lengths go beyond the context, so that a rule that passes it is seen to."""
     return instance(
         name,
         system,
-        {Handle: handles, Length: longest + 3},
+        {Handle: handles, Length: longest + 2},
         constants={context: longest},
         expected=expected,
         doc=doc,
@@ -237,16 +239,16 @@ def make_instance(
 
 ROUNDS = make_instance(
     "ROUNDS",
-    "one request and rounds of up to three drafts",
-    longest=5,
-    expected=Counts(203, 446, 10, 86),
+    "one request and rounds of up to four drafts",
+    longest=6,
+    expected=Counts(227, 488, 9, 96),
 )
 COUPLE = make_instance(
     "COUPLE",
-    "two requests, rounds without drafts",
+    "two requests, rounds of up to one draft",
     handles=2,
-    longest=2,
-    expected=Counts(121, 352, 14, 16),
+    longest=3,
+    expected=Counts(289, 1_020, 12, 36),
 )
 
 INSTANCES = (ROUNDS, COUPLE)

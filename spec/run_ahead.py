@@ -127,7 +127,7 @@ run_ahead = Module("run_ahead", "Frontiers of a request, and its steps in flight
 run_ahead.share(context)
 
 chunk = run_ahead.constant("chunk", Length, meaning="most rows of one step")
-most = run_ahead.constant("most", Length, meaning="most outputs of a request")
+more = run_ahead.constant("more", Length, meaning="most outputs of a request behind its first")
 
 outcome = run_ahead.variable(
     "outcome", Handle, to=Outcome, init=Outcome.NEW, meaning="what became of the request"
@@ -228,7 +228,7 @@ def submit(step: Step, h: Handle, p: Length) -> None:
     """A request comes with a prompt of p tokens; its slots suffice for these and all but its last output."""
     step.require(outcome[h] == Outcome.NEW, HANDLE_LIVE)
     step.require(p >= 1, EMPTY_PROMPT)
-    step.require(p + most <= context + 1, PROMPT_TOO_LONG)
+    step.require(p + more <= context, PROMPT_TOO_LONG)
     step.assign(outcome[h], Outcome.PENDING)
     step.assign(prompt[h], p)
 
@@ -266,7 +266,7 @@ def settle(step: Step, f: Frame, t: Output) -> None:
     """The output of a step comes: its rows count, and behind the last known token one more is emitted."""
     h = the(owner[f])
     gives = settled[h] + rows[f] == tokens(h)
-    last = (t == Output.STOP) | (gives & (emitted[h] + 1 >= most))
+    last = (t == Output.STOP) | (gives & (emitted[h] >= more))
     step.require(in_flight(f), NOT_IN_FLIGHT)
     step.require(~exists(Frame, lambda g: comes_before(g, f)), OUT_OF_ORDER)
     step.require(tag[f] == incarnation[h], STALE_STEP)
@@ -367,7 +367,7 @@ def make_instance(
         name,
         system,
         {Handle: handles, Frame: frames, Incarnation: incarnations, Length: slots + 2},
-        constants={context: slots, chunk: rows_a_step, most: outputs},
+        constants={context: slots, chunk: rows_a_step, more: outputs - 1},
         expected=expected,
         doc=doc,
     )

@@ -1,0 +1,168 @@
+"""Groups of speculative rounds: positions, cuts, and what the client did not get."""
+
+from __future__ import annotations
+
+from kvspec.properties.atlas.model import Case, Evidence, Group
+from kvspec.properties.drafting import drafting
+from kvspec.properties.faults import mutant, put
+from kvspec.spec.drafting import cancel, close, key, position, system, written
+from kvspec.spec.handles import Handle, Length, context
+from kvspec.spec.language import Counts, Instance, instance
+
+
+def _instance(name: str, doc: str, *, longest: int, expected: Counts | None = None) -> Instance:
+    """An instance of one request whose counts go to the context and no further."""
+    return instance(
+        name,
+        system,
+        {Handle: 1, Length: longest},
+        constants={context: longest},
+        expected=expected,
+        doc=doc,
+    )
+
+
+ONE_TOKEN_A_ROUND = put(
+    system,
+    close,
+    position,
+    lambda h: position[h] + 1,
+    name="one-token-a-round",
+    says="moves the position by one token a round, whatever was accepted",
+)
+POSITION_STAYS = mutant(
+    system, "truncate.drop-assignment.position", "cuts rows and leaves the position where it was"
+)
+COUNTS_OF_THE_LAST_ROUND = mutant(
+    system,
+    "draft.drop-assignment.delivered",
+    "opens a round with the count of what the round before it delivered",
+)
+KEEPS_ALL_ACCEPTED = mutant(
+    system,
+    "close.drop-assignment.written",
+    "closes a round with the rows of all accepted drafts, those behind the stop among them",
+)
+KEY_OF_THE_ROUND = put(
+    system,
+    cancel,
+    key,
+    lambda h: written[h],
+    name="key-of-the-round",
+    says="puts the rows of the open round under the key of a cancelled request",
+)
+TWO_AT_ONCE = _instance(
+    "TWO_AT_ONCE",
+    "a round of one draft, or two of none",
+    longest=4,
+    expected=Counts(56, 107, 7, 22),
+)
+ONE_BY_ONE = _instance(
+    "ONE_BY_ONE", "rounds of one token", longest=3, expected=Counts(17, 30, 6, 6)
+)
+TWO_ROUNDS = _instance(
+    "TWO_ROUNDS",
+    "a round of one draft, and another behind it",
+    longest=5,
+    expected=Counts(124, 252, 8, 51),
+)
+
+ONE_TOKEN_A_STEP = Group(
+    name="A-B41",
+    title="The position counter takes every round for one new token",
+    kind="position and mask",
+    evidence=Evidence.MERGED,
+    sources=(
+        "huggingface/transformers PR #30068 (merged; the fix came in with #29943 as well)",
+        "huggingface/transformers issue #30042",
+    ),
+    happened=(
+        "n rows are committed, and k drafts behind them are verified",
+        "a of the drafts are accepted: the cache has n + a + 1 rows",
+        "the position counter goes on by one, to n + 1",
+        "rows of the next round get positions that other rows have",
+    ),
+    cases=(
+        Case(
+            shows="one draft is accepted, two tokens are delivered, and the next row is counted to have "
+            "the position of the last one",
+            fault=ONE_TOKEN_A_ROUND,
+            properties=drafting,
+            claim="the_position_is_the_committed_length",
+            instance=TWO_AT_ONCE,
+        ),
+        Case(
+            shows="rows are cut off, and the next one is counted to have a position behind them",
+            fault=POSITION_STAYS,
+            properties=drafting,
+            claim="the_position_is_the_committed_length",
+            instance=ONE_BY_ONE,
+        ),
+    ),
+)
+LAST_ROUND = Group(
+    name="A-B44",
+    title="The cut at the end counts what the round before had accepted",
+    kind="rejected suffix kept",
+    evidence=Evidence.REPRODUCED,
+    sources=("ml-explore/mlx-lm PR #1528 (closed)", "ml-explore/mlx-lm PR #1868 (closed)"),
+    happened=(
+        "a round drafts and accepts three tokens",
+        "the next round drafts one, and is interrupted before it has a count of its own",
+        "the cleanup cuts one less three rows: the cache is two rows longer after it",
+    ),
+    cases=(
+        Case(
+            shows="a round has delivered two tokens; the next one has no draft and no verdict, and its "
+            "end takes one less two rows away: there is one more than before",
+            fault=COUNTS_OF_THE_LAST_ROUND,
+            properties=drafting,
+            claim="the_end_of_a_round_adds_no_row",
+            instance=TWO_ROUNDS,
+        ),
+        Case(
+            shows="a row too few is cut at the end of two rounds, and a cancelled request is found under "
+            "tokens that its client never had",
+            fault=COUNTS_OF_THE_LAST_ROUND,
+            properties=drafting,
+            claim="the_key_is_a_prefix_of_what_the_client_has",
+            instance=TWO_AT_ONCE,
+        ),
+    ),
+)
+BEHIND_THE_STOP = Group(
+    name="A-B53",
+    title="Tokens behind the stop become part of the cache key",
+    kind="output and commit frontier",
+    evidence=Evidence.REPRODUCED,
+    sources=(
+        "sgl-project/sglang PR #35694 (open)",
+        "sgl-project/sglang issue #22373",
+        "sgl-project/sglang PR #22897 (merged)",
+    ),
+    happened=(
+        "a round accepts k drafts, and their rows are committed",
+        "the request stops at the j-th of them, j < k, and its client gets no more",
+        "the prefix index is given all k rows",
+        "the next prompt of the client goes another way behind the j-th, and finds other rows",
+    ),
+    cases=(
+        Case(
+            shows="two drafts are accepted, the first token is the last one, and the request is found "
+            "under one token more than its client has",
+            fault=KEEPS_ALL_ACCEPTED,
+            properties=drafting,
+            claim="the_key_is_a_prefix_of_what_the_client_has",
+            instance=TWO_AT_ONCE,
+        ),
+        Case(
+            shows="a request is cancelled within a round, and found under a draft that nobody accepted",
+            fault=KEY_OF_THE_ROUND,
+            properties=drafting,
+            claim="the_key_is_a_prefix_of_what_the_client_has",
+            instance=ONE_BY_ONE,
+        ),
+    ),
+)
+
+GROUPS = (ONE_TOKEN_A_STEP, LAST_ROUND, BEHIND_THE_STOP)
