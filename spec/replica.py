@@ -237,17 +237,7 @@ COPIES = make_instance(
     "one prefix in two blocks, two requests of one handle",
     expected=Counts(1_880, 10_525, 14, 0),
 )
-    "COPIES",
-    "one prefix in two blocks, two requests of one handle",
-    expected=Counts(1_880, 10_525, 14, 0),
-)
 PREFIXES = make_instance(
-    "PREFIXES",
-    "two prefixes in one block, two requests",
-    blocks=1,
-    hashes=2,
-    expected=Counts(1_182, 6_493, 14, 0),
-)
     "PREFIXES",
     "two prefixes in one block, two requests",
     blocks=1,
