@@ -70,12 +70,18 @@ def a_group_is_registered_whole() -> Expr:
 
 
 @fan_out.invariant
+def a_child_is_in_the_group_of_its_parent() -> Expr:
+    """Every request that was forked is known to its parent's group as long as it is held."""
+    return forall(Handle, lambda c: implies(is_held(c) & is_some(parent[c]), group[c] == parent[c]))
+
+
+@fan_out.invariant
 def no_sample_outlives_the_cancel_of_its_prompt() -> Expr:
-    """If a parent was cancelled, no member of its group runs."""
+    """If a parent was cancelled, none of its children runs."""
     return forall(
         Handle,
         Handle,
-        lambda c, p: implies((group[c] == p) & (phase[p] == Phase.CANCELLED), ~runs(c)),
+        lambda c, p: implies((parent[c] == p) & (phase[p] == Phase.CANCELLED), ~runs(c)),
     )
 
 

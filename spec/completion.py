@@ -16,10 +16,12 @@ on its way. A report names handle and generation.
 
 from __future__ import annotations
 
+import attrs
+
 from kvspec.spec import core
 from kvspec.spec.append import append
 from kvspec.spec.failures import HANDLE_TERMINAL, FailureClass
-from kvspec.spec.handles import Handle, Phase, generation, handles, is_terminal, phase
+from kvspec.spec.handles import Generation, Handle, Phase, generation, handles, is_terminal, phase
 from kvspec.spec.language import (
     Bool,
     Counts,
@@ -35,6 +37,7 @@ from kvspec.spec.language import (
     exists,
     forall,
     implies,
+    limit,
     member,
     one_of,
     where,
@@ -45,10 +48,6 @@ from kvspec.spec.prefix import Block, owner, prefix
 
 class Part(Open):
     """What completes on its own: a direction, a rank, a stage."""
-
-
-class Mark(Natural):
-    """A request of a handle, counted from 1; 0 is none."""
 
 
 class Tally(Natural):
@@ -110,7 +109,12 @@ peer = obligations.variable(
     "peer", Handle, Part, to=Peer, init=Peer.IDLE, meaning="what the other side does with the rows"
 )
 mail = obligations.variable(
-    "mail", Handle, Part, to=Mark, init=0, meaning="request that the report on its way is of"
+    "mail",
+    Handle,
+    Part,
+    to=Generation,
+    init=0,
+    meaning="request that the report on its way is of, counted from 1",
 )
 early = obligations.variable(
     "early", Handle, Part, to=Bool, init=False, meaning="the report came before the registration"
@@ -172,9 +176,8 @@ def release_as_asked(step: Step, h: Handle) -> None:
     step.require(asked[h] >= 1, RELEASE_NOT_ASKED)
     step.assign(asked[h], where(asked[h] >= 2, asked[h] - 1, 0))
     for p in step.every(Part):
-        met = pin[h, p] == Pin.MET
-        step.assign(pin[h, p], where(met, Pin.NONE, pin[h, p]))
-        step.assign(peer[h, p], where(met, Peer.IDLE, peer[h, p]))
+        step.assign(pin[h, p], where(is_owed(h, p), pin[h, p], Pin.NONE))
+        step.assign(peer[h, p], where(peer[h, p] == Peer.BUSY, Peer.BUSY, Peer.IDLE))
 
 
 @obligations.action
@@ -219,21 +222,22 @@ def arrive(step: Step, h: Handle, p: Part) -> None:
     _ask(step, h, heard & is_last(h, p) & is_terminal(h))
 
 
-def _counts(h: Expr, p: Expr) -> Expr:
+def counts(h: Expr, p: Expr) -> Expr:
+    """The report on its way will meet the obligation."""
     return is_current(h, p) & (pin[h, p] == Pin.AWAITED)
 
 
 @obligations.action
 def arrive_together(step: Step, h: Handle) -> None:
     """All reports that a request awaits and that are on their way arrive in one step."""
-    step.require(exists(Part, lambda p: _counts(h, p)), NO_REPORT)
+    step.require(exists(Part, lambda p: counts(h, p)), NO_REPORT)
     for p in step.every(Part):
-        step.assign(mail[h, p], where(_counts(h, p), 0, mail[h, p]))
-        step.assign(pin[h, p], where(_counts(h, p), Pin.MET, pin[h, p]))
+        step.assign(mail[h, p], where(counts(h, p), 0, mail[h, p]))
+        step.assign(pin[h, p], where(counts(h, p), Pin.MET, pin[h, p]))
     _ask(
         step,
         h,
-        is_terminal(h) & forall(Part, lambda p: implies(is_owed(h, p), _counts(h, p))),
+        is_terminal(h) & forall(Part, lambda p: implies(is_owed(h, p), counts(h, p))),
     )
 
 
@@ -276,6 +280,21 @@ system = System.of(
 )
 
 
+@limit(finish)
+def finishes_below_the_last_tally(h: Handle) -> Expr:
+    """The end of a request asks for a release."""
+    return asked[h] < Tally.top
+
+
+@limit(cancel_request)
+def cancels_below_the_last_tally(h: Handle) -> Expr:
+    """The end of a request asks for a release."""
+    return asked[h] < Tally.top
+
+
+LIMITS = (finishes_below_the_last_tally, cancels_below_the_last_tally)
+
+
 def make_instance(
     name: str,
     doc: str,
@@ -288,7 +307,7 @@ def make_instance(
     expected: Counts | None = None,
 ) -> Instance:
     """An instance of one layer and one block; a second release of one request is in its bounds."""
-    return core.make_instance(
+    made = core.make_instance(
         name,
         doc,
         of=system,
@@ -297,9 +316,10 @@ def make_instance(
         layers=1,
         generations=generations,
         longest=longest,
-        more={Part: parts, Mark: generations + 1, Tally: 2},
+        more={Part: parts, Tally: 2},
         expected=expected,
     )
+    return attrs.evolve(made, limits=(*made.limits, *LIMITS))
 
 
 BOTH_WAYS = make_instance(

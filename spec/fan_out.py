@@ -163,7 +163,7 @@ def fork_with_seats(
     )
     for c in step.every(Handle):
         step.assign(seat[c], where(seated[c], seats[c], seat[c]))
-        step.assign(group[c], where(children[c], p, group[c]))
+        step.assign(group[c], where(seated[c], p, group[c]))
 
 
 @fan_out.extend(cancel_request)
