@@ -8,6 +8,7 @@ from kvspec.spec.positions import (
     Fate,
     add,
     close_edit,
+    drop,
     editing,
     fate,
     flush,
@@ -176,6 +177,18 @@ def an_edit_decides_on_tokens_in_their_order() -> Expr:
             (index[c] == seen[()]) & (after(index[c]) == kept[()]),
         ),
     )
+
+
+@positions.step
+def every_decision_is_about_some_token() -> Expr:
+    """Keeping and dropping bring an edit on in the old list."""
+    return implies(fired(keep) | fired(drop), seen[()] < after(seen[()]))
+
+
+@positions.step
+def a_flush_turns_some_row() -> Expr:
+    """Nothing is launched where no row has to be turned."""
+    return implies(fired(flush), exists(Cell, lambda c: after(rotated[c]) < rotated[c]))
 
 
 @positions.witness

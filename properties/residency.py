@@ -37,7 +37,7 @@ residency = Properties(system, given=core)
 
 def is_resident(h: Expr, l: Expr, n: Expr) -> Expr:
     """The layer has every row of the window of a query at n."""
-    return (first[h, l] <= n) & (first[h, l] <= needed_from(n))
+    return first[h, l] <= needed_from(n)
 
 
 @residency.invariant

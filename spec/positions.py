@@ -144,7 +144,6 @@ def open_edit(step: Step) -> None:
 @positions.action
 def keep(step: Step, c: Cell) -> None:
     """The next token of the old list is the next one of the new list."""
-    step.require(editing[()], NO_EDIT)
     step.require((fate[c] == Fate.UNDECIDED) & (index[c] == seen[()]), NOT_NEXT)
     step.assign(fate[c], Fate.KEPT)
     step.assign(index[c], kept[()])

@@ -31,7 +31,7 @@ from kvspec.spec.append import (
     target,
 )
 from kvspec.spec.failures import FailureClass
-from kvspec.spec.handles import Handle, Layer, Length, handles, rewind
+from kvspec.spec.handles import Handle, Layer, Length, context, handles, rewind
 from kvspec.spec.language import (
     ANY,
     Bool,
@@ -39,16 +39,19 @@ from kvspec.spec.language import (
     ErrorCode,
     Expr,
     Instance,
+    Limit,
     Map,
     Module,
     Step,
     System,
     forall,
     implies,
+    limit,
     the,
     where,
 )
 from kvspec.spec.lifecycle import fork, lifecycle, release, truncate
+from kvspec.spec.retry import retry
 
 WINDOW_GONE = ErrorCode(
     "WINDOW_GONE",
@@ -81,14 +84,14 @@ def needed_from(n: Expr, further: Expr | int = 0) -> Expr:
     return where(window + further <= n + 1, n + 1 - window - further, 0)
 
 
-def has_window(h: Expr, n: Expr) -> Expr:
-    """Every layer has the rows of the window of a query at n."""
-    return forall(Layer, lambda l: implies(windowed[l] & (n >= 1), first[h, l] <= needed_from(n)))
-
-
 def cut(h: Expr, l: Expr, n: Expr) -> Expr:
     """The first resident row where the first n rows stay."""
     return where(n < first[h, l], n, first[h, l])
+
+
+def has_window(h: Expr, n: Expr) -> Expr:
+    """Every layer has the rows of the window of a query at n."""
+    return forall(Layer, lambda l: implies(windowed[l], cut(h, l, n) <= needed_from(n)))
 
 
 def shown(h: Expr, l: Expr, p: Expr) -> Expr:
@@ -164,6 +167,7 @@ def make_instance(
     longest: int = 2,
     versions: int = 2,
     rewinds: int = 0,
+    limits: tuple[Limit, ...] = (),
     expected: Counts | None = None,
 ) -> Instance:
     """An instance in which each layer is windowed or full, as it comes."""
@@ -181,8 +185,21 @@ def make_instance(
         made,
         system=system,
         constants={**made.constants, window.name: windows},
+        limits=(*made.limits, *limits),
         expected=expected,
     )
+
+
+@limit(retry)
+def retries_nothing(n: Expr) -> Expr:
+    """No client asks again for a receipt."""
+    return n < 0
+
+
+@limit(begin)
+def appends_all(p: Expr, n: Expr) -> Expr:
+    """An append is of all rows that a request can have."""
+    return p + n == context
 
 
 BURST = make_instance(
@@ -208,12 +225,23 @@ REWIND = make_instance(
     rewinds=1,
     expected=Counts(11_701, 49_379, 23, 123),
 )
+NARROW = make_instance(
+    "NARROW",
+    "a window of one row, with one to go back by",
+    longest=3,
+    versions=3,
+    rewinds=1,
+    expected=Counts(6_299, 25_806, 21, 85),
+)
 FORKED = make_instance(
     "FORKED",
     "two requests and forks of them",
     handles=2,
+    windows=2,
+    longest=3,
     versions=1,
-    expected=Counts(30_956, 143_768, 24, 282),
+    limits=(retries_nothing, appends_all),
+    expected=Counts(22_242, 107_136, 28, 222),
 )
 
-INSTANCES = (BURST, LAYERS, REWIND, FORKED)
+INSTANCES = (BURST, NARROW, LAYERS, REWIND, FORKED)
