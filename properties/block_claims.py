@@ -124,7 +124,25 @@ def a_pass_reads_no_rows_that_are_still_to_arrive() -> Expr:
 @ownership.invariant
 def a_hold_waits_for_a_load_that_has_not_ended() -> Expr:
     """A block is held for a writer only while its completion, acknowledgement or expiry is to come."""
-    return forall(Load, lambda x: implies(hold[x], is_outstanding(x)))
+    return forall(Block, lambda b: implies(hold[b], is_loaded(b)))
+
+
+@ownership.invariant
+def a_held_block_has_no_owner() -> Expr:
+    """A block is held for a writer after its request has released it."""
+    return forall(Block, lambda b: implies(hold[b], is_unowned(b)))
+
+
+@ownership.lemma
+def a_block_has_one_load() -> Expr:
+    """No two loads into one block are outstanding."""
+    return forall(
+        Load,
+        Load,
+        lambda x, y: implies(
+            is_outstanding(x) & is_outstanding(y) & (load_block[x] == load_block[y]), x == y
+        ),
+    )
 
 
 @ownership.invariant
@@ -160,7 +178,7 @@ def a_load_has_its_block_or_a_hold() -> Expr:
 
     def has(x: Expr) -> Expr:
         b, h = the(load_block[x]), the(load_handle[x])
-        return is_owned_by(b, h, load_generation[x]) | (is_unowned(b) & hold[x])
+        return is_owned_by(b, h, load_generation[x]) | (is_unowned(b) & hold[b])
 
     return forall(Load, lambda x: implies(is_outstanding(x), has(x)))
 

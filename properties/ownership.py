@@ -86,7 +86,13 @@ def no_copy_is_made_for_an_earlier_request() -> Expr:
     )
 
 
-ordered = ownership.step(pass_claims.a_pass_settles_after_those_before_it)
+ordered = [
+    ownership.step(claim)
+    for claim in (
+        pass_claims.a_pass_settles_after_those_before_it,
+        pass_claims.passes_are_counted_one_by_one,
+    )
+]
 
 
 @ownership.step
@@ -104,11 +110,9 @@ def a_reclaimed_block_is_neither_read_nor_written() -> Expr:
 def a_hold_has_one_lifter() -> Expr:
     """A hold is lifted by the completion, the acknowledgement of the abort, or the end of the lease."""
     return forall(
-        Load,
-        lambda x: implies(
-            hold[x] & ~after(hold[x]),
-            any_of(fired(complete), fired(acknowledge), fired(expire))
-            & after(load_state[x] == LoadState.IDLE),
+        Block,
+        lambda b: implies(
+            hold[b] & ~after(hold[b]), any_of(fired(complete), fired(acknowledge), fired(expire))
         ),
     )
 
@@ -134,7 +138,10 @@ def a_completion_follows_the_bytes() -> Expr:
             Load,
             lambda x: (
                 (load_state[x] == LoadState.LANDED)
-                & (after(load_state[x]) == where(hold[x], LoadState.IDLE, LoadState.SEEN))
+                & (
+                    after(load_state[x])
+                    == where(hold[the(load_block[x])], LoadState.IDLE, LoadState.SEEN)
+                )
             ),
         ),
     )
@@ -158,7 +165,10 @@ def bytes_land_once_and_by_right() -> Expr:
 def an_abort_is_acknowledged_for_a_held_block() -> Expr:
     """The peer acknowledges an abort where a released block is held for it."""
     return implies(
-        fired(acknowledge), exists(Load, lambda x: hold[x] & after(load_state[x] == LoadState.IDLE))
+        fired(acknowledge),
+        exists(
+            Load, lambda x: hold[the(load_block[x])] & is_outstanding(x) & ~after(is_outstanding(x))
+        ),
     )
 
 
@@ -281,13 +291,13 @@ def reaches_a_completion_before_the_cancel() -> Expr:
 @ownership.witness
 def reaches_a_late_write_into_a_held_block() -> Expr:
     """Bytes have landed in a block whose request is gone."""
-    return exists(Load, lambda x: hold[x] & (load_state[x] == LoadState.LANDED))
+    return exists(Load, lambda x: hold[the(load_block[x])] & (load_state[x] == LoadState.LANDED))
 
 
 @ownership.witness
 def reaches_a_hold_for_a_lost_peer() -> Expr:
     """A block is held for a peer that is gone."""
-    return exists(Load, lambda x: hold[x] & peer_gone[()])
+    return exists(Block, lambda b: hold[b] & peer_gone[()])
 
 
 @ownership.witness
@@ -315,9 +325,9 @@ def every_released_block_is_reclaimed(b: Block) -> tuple[Expr, Expr]:
 
 
 @ownership.leads_to(weak(land, "x"), weak(complete, "x"), weak(expire, "x"))
-def every_hold_is_lifted(x: Load) -> tuple[Expr, Expr]:
+def every_hold_is_lifted(b: Block) -> tuple[Expr, Expr]:
     """What is held for a writer is let go in the end, also if the peer is gone."""
-    return hold[x], ~hold[x]
+    return hold[b], ~hold[b]
 
 
 @ownership.leads_to(weak(settle, "p"))

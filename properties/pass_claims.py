@@ -56,3 +56,8 @@ def a_pass_settles_after_those_before_it() -> Expr:
             ),
         ),
     )
+
+
+def passes_are_counted_one_by_one() -> Expr:
+    """No step dispatches two passes, or settles two."""
+    return (after(dispatched[()]) <= dispatched[()] + 1) & (after(settled[()]) <= settled[()] + 1)

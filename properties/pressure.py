@@ -122,16 +122,23 @@ def only_a_released_slot_is_parked() -> Expr:
 
 
 @pressure.step
-def a_slot_goes_to_the_oldest_that_waits() -> Expr:
-    """Nobody gets a slot before an older request that lacks one."""
+def a_further_slot_goes_to_the_oldest_that_waits() -> Expr:
+    """No request that came gets a slot before an older one that lacks one."""
     return forall(
         Slot,
         Request,
         Request,
         lambda s, q, r: implies(
-            ~holds[s, q] & after(holds[s, q]) & is_waiting(r) & (r != q), is_older(q, r)
+            (life[q] == Life.ACTIVE) & ~holds[s, q] & after(holds[s, q]) & is_waiting(r) & (r != q),
+            is_older(q, r),
         ),
     )
+
+
+@pressure.step
+def nobody_is_admitted_before_one_without_a_slot() -> Expr:
+    """A request comes in when all that wait have a slot at least."""
+    return implies(fired(arrive), forall(Request, lambda r: implies(is_waiting(r), has_slots(r))))
 
 
 @pressure.step
@@ -190,6 +197,18 @@ def a_request_comes_once() -> Expr:
 
 
 @pressure.step
+def a_request_comes_with_a_slot() -> Expr:
+    """Who is admitted has a slot, and is the last of those that came."""
+    return forall(
+        Request,
+        lambda q: implies(
+            (life[q] == Life.ABSENT) & after(life[q] == Life.ACTIVE),
+            after(has_slots(q)) & after(arrivals[()] == age[q] + 1),
+        ),
+    )
+
+
+@pressure.step
 def a_request_keeps_its_age() -> Expr:
     """Preemption does not make a request younger."""
     return forall(Request, lambda q: implies(life[q] != Life.ABSENT, after(age[q]) == age[q]))
@@ -220,6 +239,30 @@ def a_preempted_request_stays_wanted() -> Expr:
 
 
 @pressure.step
+def who_is_given_up_leaves() -> Expr:
+    """An owner gives up a request that has come and not ended, and then is to be let go."""
+    return implies(
+        fired(give_up),
+        exists(Request, lambda q: (life[q] == Life.ACTIVE) & after(leaving[q])),
+    )
+
+
+@pressure.step
+def nobody_is_preempted_for_a_younger() -> Expr:
+    """Where a request loses its slots to pressure, one that lacks a slot is as old or older."""
+    return implies(
+        fired(preempt),
+        forall(
+            Request,
+            lambda v: implies(
+                has_slots(v) & ~after(has_slots(v)),
+                exists(Request, lambda q: is_waiting(q) & ~is_older(v, q)),
+            ),
+        ),
+    )
+
+
+@pressure.step
 def a_slot_settles_once() -> Expr:
     """What the device settles is a slot that waited for it."""
     return implies(fired(settle_slot), exists(Slot, lambda s: parked[s] & ~after(parked[s])))
@@ -244,9 +287,9 @@ def reaches_a_pool_that_is_all_parked() -> Expr:
 
 
 @pressure.end
-def everybody_has_ended() -> Expr:
-    """The system may stop where every request has come and ended, and no slot waits."""
-    return forall(Request, lambda q: life[q] == Life.ENDED) & forall(Slot, lambda s: ~parked[s])
+def whoever_came_has_ended() -> Expr:
+    """The system may stop where every request that came has ended, and no slot waits."""
+    return forall(Request, lambda q: life[q] != Life.ACTIVE) & forall(Slot, lambda s: ~parked[s])
 
 
 @pressure.leads_to(

@@ -137,7 +137,13 @@ numbered = [
         pass_claims.a_settled_pass_has_no_number,
     )
 ]
-ordered = tables.step(pass_claims.a_pass_settles_after_those_before_it)
+ordered = [
+    tables.step(claim)
+    for claim in (
+        pass_claims.a_pass_settles_after_those_before_it,
+        pass_claims.passes_are_counted_one_by_one,
+    )
+]
 
 
 @tables.step

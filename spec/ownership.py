@@ -141,7 +141,11 @@ load_block = ownership.variable(
     "load_block", Load, to=Option[Block], init=none(Block), meaning="block that the peer writes"
 )
 hold = ownership.variable(
-    "hold", Load, to=Bool, init=False, meaning="its block was released and waits for the load's end"
+    "hold",
+    Block,
+    to=Bool,
+    init=False,
+    meaning="the block was released, and waits for the load into it",
 )
 peer_gone = ownership.variable(
     "peer_gone", to=Bool, init=False, meaning="the peer will never write or answer again"
@@ -240,7 +244,7 @@ def copy(step: Step, h: Handle, b: Block, c: Block) -> None:
     step.assign(source_generation[h], generation[h])
     step.assign(filled[c], True)
     for a in step.every(Block):
-        step.assign(owner[a, h], where(a == c, True, where(a == b, False, owner[a, h])))
+        step.assign(owner[a, h], a == c)
 
 
 @ownership.observe(release)
@@ -250,17 +254,16 @@ def leave_fences_and_holds(step: Step, h: Handle) -> None:
     step.assign(source_generation[h], 0)
     for b in step.every(Block):
         step.assign(fence[b], where(owner[b, h], dispatched[()], fence[b]))
+        step.assign(hold[b], where(owner[b, h] & is_loaded(b), True, hold[b]))
     for x in step.every(Load):
-        own = load_handle[x] == h
-        step.assign(hold[x], where(own & is_outstanding(x), True, hold[x]))
-        forget_load(step, x, own & (load_state[x] == LoadState.SEEN))
+        forget_load(step, x, (load_handle[x] == h) & (load_state[x] == LoadState.SEEN))
 
 
 @ownership.extend(evict)
 def reclaim_a_quiet_block(step: Step, b: Block) -> None:
     """A block is reusable when no pass, no peer and no copy reads or writes it any more."""
     step.require(has_passed(fence[b]), BEHIND_FENCE)
-    step.require(forall(Load, lambda x: ~(hold[x] & (load_block[x] == b))), HELD_FOR_WRITER)
+    step.require(~hold[b], HELD_FOR_WRITER)
     step.require(forall(Handle, lambda h: source[h] != b), COPIED_FROM)
 
 
@@ -291,19 +294,20 @@ def complete(step: Step, x: Load) -> None:
     """The peer tells that all bytes are there: a hold is lifted, or the request has its rows."""
     step.require(~peer_gone[()], PEER_GONE)
     step.require(load_state[x] == LoadState.LANDED, NOT_LANDED)
-    step.assign(load_state[x], where(hold[x], LoadState.IDLE, LoadState.SEEN))
+    gone = hold[the(load_block[x])]
+    step.assign(load_state[x], where(gone, LoadState.IDLE, LoadState.SEEN))
     for variable, blank in CAPTURED_BY_LOAD:
-        step.assign(variable[x], where(hold[x], blank, variable[x]))
-    step.assign(hold[x], False)
+        step.assign(variable[x], where(gone, blank, variable[x]))
+    step.assign(hold[the(load_block[x])], False)
 
 
 @ownership.action
 def acknowledge(step: Step, x: Load) -> None:
     """The peer tells that it writes no more for a request that is gone: the hold is lifted."""
     step.require(~peer_gone[()], PEER_GONE)
-    step.require(hold[x], NOT_HELD)
+    step.require(is_outstanding(x) & hold[the(load_block[x])], NOT_HELD)
     forget_load(step, x)
-    step.assign(hold[x], False)
+    step.assign(hold[the(load_block[x])], False)
 
 
 @ownership.action
@@ -311,7 +315,7 @@ def expire(step: Step, x: Load) -> None:
     """The lease of a load ends: the peer has no right to write, and nothing waits for it."""
     step.require(is_outstanding(x), NOT_OUTSTANDING)
     forget_load(step, x)
-    step.assign(hold[x], False)
+    step.assign(hold[the(load_block[x])], False)
 
 
 @ownership.action
@@ -340,7 +344,7 @@ def make_instance(
     expected: Counts | None = None,
     **sizes: int,
 ) -> Instance:
-    """An instance of one layer, by default without appends and truncations.
+    """An instance of one layer, by default without appends and truncations, and then without lengths.
 
     ticks: passes that may be dispatched in all, by default one for each record.
     """
@@ -353,7 +357,9 @@ def make_instance(
         expected=expected,
         **given,
     )
-    return attrs.evolve(made, limits=(*made.limits, dispatches_below_the_last_tick))
+    bounds = made.bounds if given["txns"] else {**made.bounds, "Length": 0}
+    limits = (*made.limits, dispatches_below_the_last_tick)
+    return attrs.evolve(made, bounds=bounds, limits=limits)
 
 
 RUN_AHEAD = make_instance(

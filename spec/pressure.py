@@ -2,14 +2,14 @@
 
 A request is admitted with one slot and cannot finish before it has a second. A slot that is released is
 parked behind the fence of the steps in flight, and free once they have settled. Where a request lacks a slot
-and no slot is free, and none will be when the device settles, it may preempt the youngest that holds one;
-who was preempted keeps its place by age. Flush gives up what a request holds, for the scheduler (preempt)
-or for its owner (leave); a second flush finds nothing, and is no error.
+and no slot is free, and none will be when the device settles, the youngest that holds one is preempted, be
+it the one that asks; who was preempted keeps its place by age. Flush gives up what a request holds, for the
+scheduler (preempt) or for its owner (leave); a second flush finds nothing, and is no error.
 
 Modelled: exhaustion, deferred release, preemption by age, owners that leave at any time. Left out: what a
 slot holds (see `ownership`), more than two slots to a request, work that a preemption loses. A request's
 life is told by its slots alone, so that the core, which knows no admission, is not needed here.
-Assumed: the device settles what it was given, as `ownership` claims; the pool has the slots of one request.
+Assumed: the device settles what it was given, as `ownership` claims.
 """
 
 from __future__ import annotations
@@ -66,11 +66,13 @@ SLOT_HELD = _code("SLOT_HELD", "a request has the slot")
 SLOT_PARKED = _code("SLOT_PARKED", "the slot waits for the steps in flight to settle")
 NOT_PARKED = _code("NOT_PARKED", "the slot does not wait for any step")
 OLDER_WAITS = _code("OLDER_WAITS", "an older request lacks a slot")
+NEVER_FITS = _code("NEVER_FITS", "the whole pool has too few slots for the request")
 HAS_ENOUGH = _code("HAS_ENOUGH", "the request has all slots that it needs")
 LACKS_SLOTS = _code("LACKS_SLOTS", "the request has not all slots that it needs")
 IS_LEAVING = _code("IS_LEAVING", "the owner of the request has given it up")
 NOT_LEAVING = _code("NOT_LEAVING", "the owner of the request still wants it")
 NOT_THE_YOUNGEST = _code("NOT_THE_YOUNGEST", "a younger request holds slots")
+YOUNGER_ASKS = _code("YOUNGER_ASKS", "the victim is older than the request that lacks a slot")
 NOTHING_TO_GAIN = _code("NOTHING_TO_GAIN", "the victim holds no slot")
 SLOTS_COME_BACK = _code("SLOTS_COME_BACK", "a slot is free, or will be when the device settles")
 
@@ -134,10 +136,11 @@ def _require_free(step: Step, s: Expr) -> None:
 
 @pressure.action
 def arrive(step: Step, q: Request, s: Slot) -> None:
-    """Admit a request with its first slot, if no request before it lacks one."""
+    """Admit a request that fits the pool, with its first slot, if none before it waits without any."""
     step.require(life[q] == Life.ABSENT, REQUEST_KNOWN)
+    step.require(exists(Slot, Slot, lambda t, u: t != u), NEVER_FITS)
     _require_free(step, s)
-    step.require(forall(Request, lambda r: ~is_waiting(r)), OLDER_WAITS)
+    step.require(forall(Request, lambda r: implies(is_waiting(r), has_slots(r))), OLDER_WAITS)
     step.assign(life[q], Life.ACTIVE)
     step.assign(age[q], arrivals[()])
     step.assign(arrivals[()], arrivals[()] + 1)
@@ -159,6 +162,7 @@ def take(step: Step, q: Request, s: Slot) -> None:
 def preempt(step: Step, v: Request, q: Request) -> None:
     """Take all slots from the youngest request that has any, for one that would wait for ever."""
     step.require(is_waiting(q), HAS_ENOUGH)
+    step.require(~is_older(v, q), YOUNGER_ASKS)
     step.require(has_slots(v), NOTHING_TO_GAIN)
     step.require(
         forall(Request, lambda r: implies(has_slots(r), ~is_older(v, r))), NOT_THE_YOUNGEST
@@ -177,7 +181,6 @@ def settle_slot(step: Step, s: Slot) -> None:
 @pressure.action
 def end(step: Step, q: Request) -> None:
     """A request that has its slots finishes and gives them up."""
-    step.require(life[q] == Life.ACTIVE, NOT_ACTIVE)
     step.require(has_enough(q), LACKS_SLOTS)
     step.assign(life[q], Life.ENDED)
     step.assign(leaving[q], False)
@@ -188,14 +191,12 @@ def end(step: Step, q: Request) -> None:
 def give_up(step: Step, q: Request) -> None:
     """The owner of a request wants it no more."""
     step.require(life[q] == Life.ACTIVE, NOT_ACTIVE)
-    step.require(~leaving[q], IS_LEAVING)
     step.assign(leaving[q], True)
 
 
 @pressure.action
 def leave(step: Step, q: Request) -> None:
     """Flush a request that was given up, whether or not the scheduler has flushed it before."""
-    step.require(life[q] == Life.ACTIVE, NOT_ACTIVE)
     step.require(leaving[q], NOT_LEAVING)
     step.assign(life[q], Life.ENDED)
     step.assign(leaving[q], False)
@@ -218,8 +219,29 @@ def make_instance(
     )
 
 
-TIGHT = make_instance("TIGHT", "two requests, and slots for one", requests=2, slots=2)
-ODD = make_instance("ODD", "two requests, and slots for one and a half", requests=2, slots=3)
-CROWD = make_instance("CROWD", "three requests, and slots for one", requests=3, slots=2)
+TOO_SMALL = make_instance(
+    "TOO_SMALL", "one request, and a slot too few", requests=1, slots=1, expected=Counts(1, 0, 0, 1)
+)
+TIGHT = make_instance(
+    "TIGHT",
+    "two requests, and slots for one",
+    requests=2,
+    slots=2,
+    expected=Counts(141, 422, 8, 2),
+)
+ODD = make_instance(
+    "ODD",
+    "two requests, and slots for one and a half",
+    requests=2,
+    slots=3,
+    expected=Counts(357, 1_272, 9, 2),
+)
+CROWD = make_instance(
+    "CROWD",
+    "three requests, and slots for one",
+    requests=3,
+    slots=2,
+    expected=Counts(1_339, 5_055, 12, 6),
+)
 
-INSTANCES = (TIGHT, ODD, CROWD)
+INSTANCES = (TOO_SMALL, TIGHT, ODD, CROWD)

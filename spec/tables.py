@@ -217,7 +217,8 @@ ONE_BUFFER = make_instance(
     rows=1,
     passes=2,
     buffers=1,
-    expected=Counts(61, 105, 9, 3),
+    editions=3,
+    expected=Counts(91, 160, 10, 3),
 )
 TWO_BUFFERS = make_instance(
     "TWO_BUFFERS",
