@@ -5,17 +5,16 @@ from __future__ import annotations
 from kvspec.properties.atlas.model import Case, Evidence, Group
 from kvspec.properties.faults import also, drop_guard, mutant, put
 from kvspec.properties.run_ahead import properties
-from kvspec.spec.handles import Handle, Length
+from kvspec.spec.failures import OUTPUT_STOPPED
+from kvspec.spec.handles import Handle, Length, context
 from kvspec.spec.language import Counts, Expr, Instance, Step, instance, the, where
 from kvspec.spec.run_ahead import (
-    OUTPUT_STOPPED,
     PROTECTED,
     STALE_STEP,
     TAG_IN_USE,
     Frame,
     Incarnation,
     chunk,
-    context,
     finish,
     indexed,
     more,
