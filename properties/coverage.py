@@ -17,7 +17,6 @@ from kvspec.spec.coverage import (
     has_all,
     has_failed,
     is_decided,
-    is_open,
     outcome,
     system,
     verdict,
@@ -271,4 +270,4 @@ def nothing_is_left_to_release() -> Expr:
 @coverage.leads_to(weak(fail, "x", "r", "s", "c"), weak(accept, "x"), weak(give_up, "x"))
 def every_load_is_decided(x: Txn) -> tuple[Expr, Expr]:
     """An open load is accepted or given up in the end, or its append ends: who waits, waits so long."""
-    return (state[x] == TxnState.OPEN) & is_open(x), ~is_open(x) | ~is_live(x)
+    return (state[x] == TxnState.OPEN) & ~is_decided(x), is_decided(x) | ~is_live(x)

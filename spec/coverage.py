@@ -101,11 +101,6 @@ def has_failed(x: Expr) -> Expr:
     return exists(Rank, Stage, Chunk, lambda r, s, c: outcome[x, r, s, c] == Outcome.FAILED)
 
 
-def is_open(x: Expr) -> Expr:
-    """Nobody has decided what becomes of the load."""
-    return forall(Rank, Stage, lambda r, s: verdict[x, r, s] == Verdict.OPEN)
-
-
 def is_decided(x: Expr) -> Expr:
     """Every rank knows for every stage what becomes of the load."""
     return forall(Rank, Stage, lambda r, s: verdict[x, r, s] != Verdict.OPEN)
