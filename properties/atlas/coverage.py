@@ -28,7 +28,12 @@ from kvspec.spec.language import Counts, Expr, Instance, exists, forall, where
 def _instance(name: str, doc: str, expected: Counts, **sizes: int) -> Instance:
     """An instance without layers of its own and with the one row that it needs."""
     made = make_instance(name, doc, expected=expected, **sizes)
-    return attrs.evolve(made, sizes={**made.sizes, "Layer": 0}, bounds={**made.bounds, "Length": 1})
+    return attrs.evolve(
+        made,
+        sizes={**made.sizes, "Layer": 0},
+        bounds={**made.bounds, "Length": 1},
+        constants={**made.constants, "rewind": 0},
+    )
 
 
 TWO_STAGES = _instance("TWO_STAGES", "two stages of one load", Counts(607, 2_080, 11, 36), stages=2)
