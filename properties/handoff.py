@@ -3,44 +3,46 @@
 from __future__ import annotations
 
 from kvspec.properties.core import properties as core
-from kvspec.spec.handles import Handle, Layer, Phase, generation, is_free, is_held, phase
+from kvspec.spec.handles import Handle, Layer, Phase, is_free, is_held, phase
 from kvspec.spec.handoff import (
+    accept,
+    complete,
+    emit,
+    expire,
+    fail,
+    hang_up,
+    offer,
+    system,
+    take_over,
+    withdraw,
+)
+from kvspec.spec.handoff_record import (
     Reason,
     Ticket,
     TicketState,
     Token,
-    accept,
-    complete,
-    emit,
+    came_as,
     emitted,
-    expire,
-    fail,
     giver,
     gone,
-    hang_up,
     imported,
     is_at_an_end,
     last,
     lends_rows,
-    misread,
     most,
     moves,
     moves_from,
     moves_to,
-    offer,
     placed,
     reads,
+    reads_as,
     reason,
     retained,
     stopped,
-    system,
-    take_over,
     taker,
-    taker_generation,
     ticket,
     told,
     waits_for_rows,
-    withdraw,
     written_as,
 )
 from kvspec.spec.language import (
@@ -91,7 +93,9 @@ def every_layer_reads_its_own_rows() -> Expr:
 @handoff.invariant
 def rows_are_read_in_the_format_they_were_written() -> Expr:
     """Rows that came from another worker are read in their own element type and block size."""
-    return forall(Handle, lambda h: implies(imported[h], ~misread[h]))
+    return forall(
+        Handle, lambda h: implies(imported[h], is_some(reads_as[h]) & (reads_as[h] == came_as[h]))
+    )
 
 
 @handoff.invariant
@@ -104,19 +108,22 @@ def rows_that_move_are_held_at_both_ends() -> Expr:
             is_some(giver[k])
             & retained[the(giver[k])]
             & is_some(taker[k])
-            & is_held(the(taker[k]))
-            & (generation[the(taker[k])] == taker_generation[k]),
+            & is_held(the(taker[k])),
         ),
     )
 
 
 @handoff.invariant
 def what_is_offered_is_retained() -> Expr:
-    """A ticket offers rows that are retained."""
+    """A ticket offers rows that are retained, and says how they are laid out."""
     return forall(
         Ticket,
         lambda k: implies(
-            ticket[k] != TicketState.IDLE, is_some(giver[k]) & retained[the(giver[k])]
+            ticket[k] != TicketState.IDLE,
+            is_some(giver[k])
+            & retained[the(giver[k])]
+            & is_some(written_as[k])
+            & forall(Layer, lambda p: is_some(placed[k, p])),
         ),
     )
 
@@ -173,12 +180,24 @@ def a_request_that_waits_for_rows_has_no_output() -> Expr:
 
 
 @handoff.lemma
+def without_a_token_there_is_no_last_one() -> Expr:
+    """A request that has emitted nothing has not emitted a token that ends its output."""
+    return forall(Handle, lambda h: implies(emitted[h] == 0, last[h] == Token.ORDINARY))
+
+
+@handoff.lemma
 def what_moves_is_read_as_it_was_written() -> Expr:
     """Rows move only where both ends agree on layers and format."""
     return forall(
         Ticket,
+        lambda k: implies(
+            moves(k),
+            is_some(reads_as[the(taker[k])]) & (reads_as[the(taker[k])] == came_as[the(taker[k])]),
+        ),
+    ) & forall(
+        Ticket,
         Layer,
-        lambda k, l: implies(moves(k), (reads[the(taker[k]), l] == l) & ~misread[the(taker[k])]),
+        lambda k, l: implies(moves(k), reads[the(taker[k]), l] == l),
     )
 
 
@@ -196,7 +215,7 @@ def an_idle_ticket_says_nothing() -> Expr:
                 ticket[k] == TicketState.IDLE,
                 ~is_some(giver[k]) & ~is_some(written_as[k]),
             )
-            & implies(~moves(k), ~is_some(taker[k]) & (taker_generation[k] == 0))
+            & implies(~moves(k), ~is_some(taker[k]))
         ),
     )
 
@@ -217,7 +236,8 @@ def a_free_handle_has_no_output() -> Expr:
             & ~stopped[h]
             & ~imported[h]
             & ~gone[h]
-            & ~misread[h],
+            & ~is_some(came_as[h])
+            & ~is_some(reads_as[h]),
         ),
     )
 
@@ -264,11 +284,12 @@ def an_output_goes_on_where_it_was() -> Expr:
             & (after(gone[g]) == (gone[g] | gone[h]))
             & ~after(retained[h]),
         ),
-    ) & forall(
-        Handle,
-        lambda g: implies(
-            ~imported[g] & after(imported[g]),
-            exists(Ticket, lambda k: moves_to(k, g)),
+    ) & implies(
+        fired(take_over),
+        exists(
+            Ticket,
+            Handle,
+            lambda k, g: moves_to(k, g) & ~imported[g] & after(imported[g]),
         ),
     )
 
@@ -308,6 +329,9 @@ def rows_are_given_up_before_the_lease_ends_for_a_reason() -> Expr:
             | (fired(withdraw) & gone[h])
             | (fired(take_over) & exists(Ticket, lambda k: moves_from(k, h))),
         ),
+    ) & implies(
+        fired(expire) | fired(withdraw),
+        exists(Handle, lambda h: retained[h] & ~after(retained[h])),
     )
 
 
