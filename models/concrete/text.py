@@ -202,6 +202,8 @@ def _parse_table(
         yield value_from_json(variable.type, given, machine.instance, where)
         return
     keys = [show_value(domain[0], value) for value in values_of(domain[0], machine.instance)]
+    if any(not machine.instance.members(kind) for kind in domain):
+        keys = []  # a table without cells has no keys, however many members its first sort has
     found = set(given) if isinstance(given, dict) else set()
     for key in keys:
         if key not in found:

@@ -16,6 +16,7 @@ from kvspec.models.concrete import (
     state_json,
 )
 from kvspec.models.concrete.text import parameter_json
+from kvspec.spec import core
 
 nodes, colours = st.integers(0, 2), st.sampled_from("RB")
 states = st.builds(
@@ -100,6 +101,19 @@ def test_a_sort_without_members_has_empty_tables():
         "flag": True,
     }
     assert parse_state(machine, state_json(machine, found), "here") == found
+
+
+def test_a_table_over_a_sort_without_members_is_empty():
+    """A table over handles and no layers is an empty object, though there are handles, and is read back."""
+    machine = Machine(
+        core.make_instance("NO_LAYER", "", handles=2, txns=0, layers=0, longest=0, versions=0)
+    )
+    (found,) = machine.initial_states()
+    given_ = state_json(machine, found)
+    assert (given_["k_rows"], set(given_["phase"])) == ({}, {"handle0", "handle1"})
+    assert parse_state(machine, given_, "here") == found
+    with pytest.raises(ValueError, match="k_rows: found handle0, expected nothing"):
+        parse_state(machine, {**given_, "k_rows": {"handle0": {}}}, "here")
 
 
 @pytest.mark.parametrize(
