@@ -1,0 +1,171 @@
+"""The prefix index over real pages: the atlas replayed on it, its damage in numbers, all it can do."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+
+from kvspec.counterexamples.atlas_files import trace_of_case
+from kvspec.counterexamples.replay import replay
+from kvspec.counterexamples.targets import faulty_backend, sound_backend
+from kvspec.models.concrete import Event, Machine
+from kvspec.models.decode.agreement import TOLERANCES, disagreement
+from kvspec.models.decode.mechanisms.index import FAULTS, Cache, fault_for
+from kvspec.models.decode.mechanisms.index_pages import (
+    LOADED,
+    ROWS,
+    Kind,
+    Pages,
+    uncached_logits,
+)
+from kvspec.properties.atlas.index import CHUNKS, OTHER_ADAPTER, SLEEPS
+from kvspec.properties.atlas.run import CaseResult, search_faulty
+from kvspec.properties.index import index as claims
+from kvspec.properties.stateful import make_plan, run
+from kvspec.spec import index
+
+CASES = [*CHUNKS.cases, *SLEEPS.cases, OTHER_ADAPTER]
+SHOWN = {
+    "index_rows.drop-assignment.kept": {"rows", "logits"},
+    "evict.drop-guard.STILL_INDEXED": {"rows", "logits"},
+    "give_up.drop-guard.STILL_READ": {"rows", "logits"},
+    "reload.drop-guard.STILL_READ": {"rows", "logits"},
+    "release.drop-assignment.reader": {"owner"},
+    "sleep.drop-assignment.memory": {"rows", "logits"},
+    "match.drop-guard.STALE_MEMORY": {"rows", "logits"},
+    "match.drop-guard.STALE_WEIGHTS": {"rows", "logits"},
+    "sleep.drop-guard.LOADS_UNDER_WAY": {"rows"},
+    "sleep.drop-guard.REQUESTS_HELD": {"rows", "logits"},
+    "match.drop-guard.ABI_MISMATCH": {"rows", "logits"},
+}
+
+
+@pytest.fixture(scope="module")
+def traces():
+    """The trace of every case, by the name of its fault."""
+    found = {case: search_faulty(case) for case in CASES}
+    # What the search of the sound rule finds is no part of a trace.
+    return {case.fault.name: trace_of_case(CaseResult(case, f, f)) for case, f in found.items()}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_the_sound_index_does_as_specified(traces, name):
+    """It takes the steps up to the departing one, and there does what the sound rule does, without damage."""
+    found = replay(traces[name], sound_backend("index"))
+    assert found.passed, found.message
+    assert not any(step.damage for step in found.steps)
+
+
+@pytest.mark.parametrize(("name", "kinds"), SHOWN.items())
+def test_the_faulty_index_shows_damage(traces, name, kinds):
+    """With the fault it takes all steps of the trace, and what goes wrong is measured at the end."""
+    case = next(case for case in CASES if case.fault.name == name)
+    found = replay(
+        traces[name],
+        faulty_backend("index", name),
+        faulty=True,
+        faulty_system=case.fault.changed,
+    )
+    assert found.outcome == "damage_shown", found.message
+    assert {harm.kind for harm in found.steps[-1].damage} == kinds
+    assert all(harm.amount > 0 for harm in found.steps[-1].damage)
+
+
+def driven(instance, cache, walks, examples):
+    """The report of walks over the state graph of an instance, each step compared and without damage."""
+    listed = list(claims.by_name.values())
+    plan = make_plan(instance, listed, most=walks)
+    return run(instance, listed, lambda: cache, max_examples=examples, profile="ci", plan=plan)
+
+
+SMALL = index.make_instance("SMALL", "one request, one block, one sleep", epochs=1)
+PAIR = index.make_instance("PAIR", "two requests and one block", handles=2)
+
+
+@pytest.mark.parametrize(
+    ("instance", "states", "transitions"),
+    [(SMALL, 246, 817), (PAIR, 226, 778)],
+    ids=("SMALL", "PAIR"),
+)
+def test_the_sound_index_does_all_that_a_small_instance_allows(instance, states, transitions):
+    """In every state every event has the specified answer, the specified state after it, and no damage."""
+    machine, cache = Machine(instance), Cache()
+    cache.reset(instance)
+    (start,) = machine.initial_states()
+    assert cache.observe() == start
+    reached, steps = {start: cache}, 0
+    waiting = [start]
+    for state in waiting:
+        for event in machine.events():
+            if not machine.within_limits(state, event):
+                continue
+            wanted, after = machine.step(state, event), reached[state]
+            if wanted.kind == "accepted":
+                after = deepcopy(after)
+            reply = after.perform(event)
+            assert (reply.accepted, reply.code) == (wanted.kind == "accepted", wanted.code), event
+            assert after.observe() == wanted.state, event
+            assert after.damage() == [], event
+            steps += reply.accepted
+            if wanted.state not in reached:
+                reached[wanted.state] = after
+                waiting.append(wanted.state)
+    assert (len(reached), steps) == (states, transitions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("instance", index.INSTANCES[:4], ids=lambda made: made.name)
+def test_the_sound_index_does_a_part_of_what_larger_instances_allow(instance):
+    """Every action and refusal that each instance without appends allows."""
+    report = driven(instance, Cache(), walks=60, examples=20)
+    assert report.holds, report.text()
+
+
+def test_every_fault_is_one_of_the_specification():
+    """A fault has the name of a mutation of the index, and other mutations have none."""
+    assert {fault_for(name) for name in FAULTS} == set(FAULTS)
+    assert set(SHOWN) <= set(FAULTS)
+    assert fault_for("wake.drop-guard.NOT_ASLEEP") is None
+
+
+def test_what_the_cache_lacks_is_told():
+    """An unknown fault and an instance with appends are refused with what there is."""
+    with pytest.raises(
+        ValueError, match=r"found the faults nothing\.of, expected names out of index"
+    ):
+        Cache(faults=("nothing.of",))
+    with pytest.raises(ValueError, match="APPENDED has 1 members of Txn"):
+        Cache().reset(index.APPENDED)
+
+
+def test_a_page_tells_its_content_by_its_bytes():
+    """Rows of one content are none of another; half of them, zeros, or spoilt rows are rows of nothing."""
+    pages, kind = Pages(1), Kind(0, 0, 0)
+    assert pages.content(0, 2) is None
+    pages.write(0, kind)
+    assert pages.content(0, 2) == 0
+    assert pages.wrong_rows(0, Kind(1, 0, 0)) == ROWS
+    pages.begin_load(0, kind)
+    assert (pages.content(0, 2), pages.wrong_rows(0, kind)) == (None, ROWS - LOADED)
+    pages.spoil(0)
+    assert pages.wrong_rows(0, kind) == ROWS
+    pages.write(0, kind)
+    pages.drop()
+    assert pages.wrong_rows(0, kind) == ROWS
+
+
+@pytest.mark.parametrize("other", [Kind(1, 0, 0), Kind(0, 1, 0), Kind(0, 0, 1)])
+def test_rows_of_another_kind_change_the_logits(other):
+    """A page of a request's own kind gives the logits of an uncached run, and no other page does."""
+    cache = Cache()
+    cache.reset(index.make_instance("SCENARIO", "", contents=2, abis=2, epochs=1))
+    assert cache.perform(Event("allocate", (("h", 0), ("b", 0), ("a", 0), ("c", 0)))).accepted
+    own = Kind(0, 0, 0)
+    assert (
+        disagreement(cache._pages.logits(0, own), uncached_logits(own)) <= TOLERANCES[torch.float32]
+    )
+    assert cache.damage() == []
+    cache._pages.write(0, other)
+    rows, logits = cache.damage()
+    assert (rows.kind, rows.amount, logits.kind) == ("rows", ROWS, "logits")
+    assert logits.amount > 0.01
