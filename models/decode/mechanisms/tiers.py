@@ -1,0 +1,410 @@
+"""A device tier and a host tier of real rows, with tables and checks of their own, and faults to switch on.
+
+Modelled: requests that compute prefixes, match them and leave; stores and loads that copy a node's rows
+between a device page and a host buffer; eviction from both; queued sends, pinned lookups and the rows of
+retracted requests, as far as they hold pages and buffers. Damage is measured at what is read: rows that
+are not those of their prefix, logits behind a path against an uncached run, and bytes that are held for
+nobody.
+Left out: the network of a send. Appends and batch rows, so that an instance must have none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from kvspec.models.backend import Damage, Reply
+from kvspec.models.concrete.machine import Event
+from kvspec.models.concrete.state import State
+from kvspec.models.decode.mechanisms import tiers_rows as rows
+from kvspec.models.decode.mechanisms.tiers_damage import damage_of
+from kvspec.models.decode.mechanisms.tiers_observe import seen
+from kvspec.models.decode.mechanisms.tiers_requests import (
+    Job,
+    Lookup,
+    RefusedError,
+    Request,
+    Slot,
+)
+from kvspec.spec.language import Instance
+
+FAULTS: Final = {
+    "evict_from_host.under-a-load": "a host buffer is given back while a load reads it",
+    "evict_from_host.drop-guard.PINNED": "a host buffer is given back in spite of its pins",
+    "evict_from_device.drop-guard.COPY_IN_FLIGHT": "a page is given back while a store reads it",
+    "evict_from_device.drop-guard.SEND_QUEUED": "a page is given back that a send has still to read",
+    "evict_from_device.never-after-a-failed-send": "a failed send still counts as a reader",
+    "match.before-the-load-ends": "a prefix is matched as soon as its load has begun",
+    "match.only-above": "a match holds the nodes above the matched one alone",
+    "match.only-the-last": "a match holds the matched node alone",
+    "fork.drop-assignment.reference": "children hold nothing of what they read",
+    "end_load.drop-assignment.load_from": "a load that has ended still holds its host buffer",
+    "decline.drop-assignment.pins": "a declined lookup leaves its pin",
+    "retrieve.a-second-time": "a lookup that has ended drops its pin again",
+    "release.drop-assignment.kept_for": "release gives up the device alone",
+}
+"""Every fault that the cache can be given, by name, with what it does."""
+
+
+def fault_for(mutation: str) -> str | None:
+    """The fault that makes the cache behave like a mutation of the two tiers, or None."""
+    return mutation if mutation in FAULTS else None
+
+
+class Cache:
+    """Both tiers, the index of prefixes, and everybody who holds rows.
+
+    Attributes:
+        pages: the device page of each node, and `present`, the nodes whose page is given out.
+        buffers: the host buffer of each slot, and `slots`, what each is for.
+        paths: for each node the nodes above it, from the shortest prefix on.
+        holders: for each node the requests that have a reference to it.
+        loads: the host slot that is held for the load of a node.
+        loading: the nodes of which a load is under way.
+
+    Raises:
+        ValueError: a fault is not one of ``FAULTS``, or an instance has appends or batch rows.
+    """
+
+    def __init__(self, faults: tuple[str, ...] = ()) -> None:
+        unknown = sorted(set(faults) - FAULTS.keys())
+        if unknown:
+            raise ValueError(
+                f"found the faults {', '.join(unknown)}, expected names out of {', '.join(FAULTS)}"
+            )
+        self._faults = frozenset(faults)
+
+    def reset(self, instance: Instance) -> None:
+        """Begin anew with a page for each node and a host buffer for each slot, all of them empty."""
+        sizes = instance.sizes
+        for sort in ("Txn", "Row"):
+            if sizes[sort]:
+                raise ValueError(
+                    f"{instance.name} has {sizes[sort]} members of {sort}, and this cache has neither "
+                    "appends nor batch rows: give an instance without"
+                )
+        self._variables = list(instance.system.variables)
+        self.layers = sizes["Layer"]
+        self.requests = [Request() for _ in range(sizes["Handle"])]
+        self.owners: list[set[int]] = [set() for _ in range(sizes["Block"])]
+        self.filled = [False] * sizes["Block"]
+        self.pages = [rows.empty() for _ in range(sizes["Node"])]
+        self.present: set[int] = set()
+        self.paths: list[rows.Chain] = [() for _ in self.pages]
+        self.holders: list[set[int]] = [set() for _ in self.pages]
+        self.loads: dict[int, int] = {}
+        self.loading: set[int] = set()
+        self.buffers = [rows.empty() for _ in range(sizes["HostSlot"])]
+        self.slots = [Slot() for _ in self.buffers]
+        self.lookups = [Lookup() for _ in range(sizes["Lookup"])]
+        self.sends = [Job() for _ in range(sizes["Send"])]
+
+    def perform(self, event: Event) -> Reply:
+        """Carry out an event, or refuse it and change nothing."""
+        self._action = event.action
+        do: Callable[..., None] = getattr(self, f"_{event.action}")
+        try:
+            do(**event.names)
+        except RefusedError as refused:
+            return Reply(accepted=False, code=refused.code)
+        return Reply(accepted=True)
+
+    def observe(self) -> State:
+        """Every variable of the system; whose rows a page or a buffer has is told by their bytes."""
+        found = seen(self)
+        return State(tuple(tuple(found.get(name, ())) for name in self._variables))
+
+    def damage(self) -> list[Damage]:
+        """Rows that are not those of their prefix, logits that are off, and bytes held for nobody."""
+        return damage_of(self)
+
+    def chain(self, n: int) -> rows.Chain:
+        """The path of a node, itself included."""
+        return (*self.paths[n], n)
+
+    def own_chain(self, h: int) -> rows.Chain:
+        """What a request's own rows are of: a prompt that no node has."""
+        return (len(self.pages) + self.requests[h].family,)
+
+    def is_retracted(self, h: int) -> bool:
+        """Some host buffer has the rows of the request."""
+        return any(slot.kept_for == h for slot in self.slots)
+
+    def stored_to(self, n: int) -> bool:
+        """A store reads the node's page."""
+        return any(slot.copy_of == n and slot.is_storing for slot in self.slots)
+
+    def device_code(self, n: int) -> str | None:
+        """Why the node's page cannot be given back; None if it can."""
+        waits = ["QUEUED"]
+        if "evict_from_device.never-after-a-failed-send" in self._faults:
+            waits.append("FAILED")
+        if self.holders[n]:
+            return "REFERENCED"
+        if self.stored_to(n) and not self._lacks("evict_from_device.drop-guard.COPY_IN_FLIGHT"):
+            return "COPY_IN_FLIGHT"
+        if any(job.node == n and job.state in waits for job in self.sends) and not self._lacks(
+            "evict_from_device.drop-guard.SEND_QUEUED"
+        ):
+            return "SEND_QUEUED"
+        return None
+
+    def host_code(self, s: int) -> str | None:
+        """Why the slot's buffer cannot be given back; None if it can."""
+        slot = self.slots[s]
+        is_read = s in self.loads.values() and not self._lacks("evict_from_host.under-a-load")
+        if slot.is_storing or is_read:
+            return "COPY_IN_FLIGHT"
+        if slot.pins and not self._lacks("evict_from_host.drop-guard.PINNED"):
+            return "PINNED"
+        return None
+
+    def _lacks(self, fault: str) -> bool:
+        return fault in self._faults
+
+    def _need(self, holds: bool, code: str) -> None:
+        if not holds:
+            raise RefusedError(code)
+
+    def _need_ready(self, h: int) -> None:
+        self._need(self.requests[h].phase == "DECODE_READY", "HANDLE_TERMINAL")
+
+    # Requests.
+
+    def _allocate(self, h: int, b: int, a: int) -> None:
+        request = self.requests[h]
+        self._need(not request.is_held, "HANDLE_LIVE")
+        self._need(not self.filled[b], "BLOCK_IN_USE")
+        self.requests[h] = Request("DECODE_READY", request.generation, abi=a, family=h)
+        self.filled[b] = True
+        self.owners[b].add(h)
+
+    def _fork(self, p: int, children: tuple[bool, ...], n: int) -> None:
+        parent = self.requests[p]
+        born = [h for h, is_child in enumerate(children) if is_child]
+        self._need_ready(p)
+        self._need(bool(born), "NO_CHILD")
+        self._need(n == 0, "BEYOND_COMMITTED")
+        self._need(not any(self.requests[h].is_held for h in born), "CHILD_IN_USE")
+        self._need(not self.is_retracted(p), "RETRACTED")
+        for h in born:
+            generation = self.requests[h].generation
+            self.requests[h] = Request(
+                "DECODE_READY", generation, 0, parent.abi, p, parent.family, parent.path
+            )
+            for owners in self.owners:
+                if p in owners:
+                    owners.add(h)
+            for holders in self.holders:
+                if p in holders and not self._lacks("fork.drop-assignment.reference"):
+                    holders.add(h)
+
+    def _truncate(self, h: int, n: int) -> None:
+        self._need_ready(h)
+        self._need(n == 0, "BEYOND_COMMITTED")
+        self.requests[h].version += 1
+
+    def _finish(self, h: int) -> None:
+        self._need_ready(h)
+        self.requests[h].phase = "FINISHED"
+
+    def _cancel_request(self, h: int) -> None:
+        self._need_ready(h)
+        self.requests[h].phase = "CANCELLED"
+
+    def _release(self, h: int) -> None:
+        request = self.requests[h]
+        self._need(request.phase in ("FINISHED", "CANCELLED"), "NOT_TERMINAL")
+        request.phase = "RELEASED"
+        request.generation += 1
+        for owners in self.owners:
+            owners.discard(h)
+        self._drop_references(h)
+        for s, slot in enumerate(self.slots):
+            if slot.kept_for == h and not self._lacks("release.drop-assignment.kept_for"):
+                self._give_back(s)
+
+    def _evict(self, b: int) -> None:
+        self._need(self.filled[b], "BLOCK_EMPTY")
+        self._need(not self.owners[b], "STILL_OWNED")
+        self.filled[b] = False
+
+    def _leave(self, h: int) -> None:  # noqa: ARG002  # no handle is in a batch row
+        self._need(False, "NOT_IN_BATCH")
+
+    def _reorder(self, source: tuple[int, ...]) -> None:
+        """Nothing is in a batch row, so that nothing moves."""
+
+    def _drop_references(self, h: int) -> None:
+        self.requests[h].path = ()
+        for holders in self.holders:
+            holders.discard(h)
+
+    def _retract(self, h: int, s: int) -> None:
+        self._need_ready(h)
+        self._need(not self.is_retracted(h), "RETRACTED")
+        self._need(self.slots[s].is_empty, "SLOT_TAKEN")
+        self.slots[s].kept_for = h
+        rows.copy(self.buffers[s], rows.rows_of(self.own_chain(h)))
+        self._drop_references(h)
+
+    def _resume(self, h: int, s: int) -> None:
+        self._need_ready(h)
+        self._need(self.slots[s].kept_for == h, "NOT_RETRACTED")
+        self._give_back(s)
+
+    # Prefixes.
+
+    def _is_cached(self, n: int) -> bool:
+        is_copied = any(slot.copy_of == n for slot in self.slots)
+        return n in self.present or n in self.loads or is_copied
+
+    def _insert(self, h: int, n: int) -> None:
+        self._need_ready(h)
+        self._need(not self.is_retracted(h), "RETRACTED")
+        self._need(not self._is_cached(n), "NODE_CACHED")
+        longer = [m for m, path in enumerate(self.paths) if n in path and self._is_cached(m)]
+        self._need(not longer, "LONGER_CACHED")
+        self.paths[n] = self.requests[h].path
+        self.requests[h].path = self.chain(n)
+        rows.copy(self.pages[n], rows.rows_of(self.chain(n)))
+        self.present.add(n)
+        self.holders[n].add(h)
+
+    def _match(self, h: int, n: int) -> None:
+        self._need_ready(h)
+        self._need(not self.is_retracted(h), "RETRACTED")
+        self._need(not self.requests[h].path, "HAS_MATCHED")
+        there = set(self.present)
+        if self._lacks("match.before-the-load-ends"):
+            there |= self.loads.keys()
+        chain = self.chain(n)
+        self._need(there.issuperset(chain), "NOT_ON_DEVICE")
+        self.requests[h].path = chain
+        held = chain
+        if self._lacks("match.only-above"):
+            held = chain[:-1]
+        if self._lacks("match.only-the-last"):
+            held = chain[-1:]
+        for m in held:
+            self.holders[m].add(h)
+
+    # Copies and eviction.
+
+    def _store(self, n: int, s: int) -> None:
+        self._need(n in self.present, "NOT_ON_DEVICE")
+        self._need(not any(slot.copy_of == n for slot in self.slots), "ON_HOST")
+        self._need(self.slots[s].is_empty, "SLOT_TAKEN")
+        self.slots[s].copy_of = n
+
+    def _end_store(self, s: int) -> None:
+        n = self.slots[s].copy_of
+        self._need(self.slots[s].is_storing, "NO_STORE")
+        assert n is not None  # noqa: S101  # a store is of a node
+        rows.copy(self.buffers[s], self.pages[n])
+        self.slots[s].is_whole = True
+
+    def _load(self, n: int, s: int) -> None:
+        slot = self.slots[s]
+        self._need(slot.copy_of == n and slot.is_whole, "NOT_ON_HOST")
+        self._need(n not in self.present and n not in self.loads, "ON_DEVICE")
+        self.loads[n] = s
+        self.loading.add(n)
+
+    def _end_load(self, n: int) -> None:
+        self._need(n in self.loads, "NO_LOAD")
+        rows.copy(self.pages[n], self.buffers[self.loads[n]])
+        self.present.add(n)
+        self.loading.discard(n)
+        if not self._lacks("end_load.drop-assignment.load_from"):
+            del self.loads[n]
+
+    def _evict_from_device(self, n: int) -> None:
+        self._need(n in self.present, "NOT_ON_DEVICE")
+        if (code := self.device_code(n)) is not None:
+            raise RefusedError(code)
+        self.present.remove(n)
+        rows.clear(self.pages[n])
+
+    def _evict_from_host(self, s: int) -> None:
+        self._need(self.slots[s].copy_of is not None, "NOT_ON_HOST")
+        if (code := self.host_code(s)) is not None:
+            raise RefusedError(code)
+        self._give_back(s)
+
+    def _give_back(self, s: int) -> None:
+        self.slots[s] = Slot(pins=self.slots[s].pins)
+        rows.clear(self.buffers[s])
+
+    # Lookups.
+
+    def _look_up(self, q: int, s: int) -> None:
+        slot = self.slots[s]
+        self._need(self.lookups[q].state == "UNUSED", "LOOKUP_IN_USE")
+        self._need(slot.copy_of is not None and slot.is_whole, "NOT_ON_HOST")
+        assert slot.copy_of is not None  # noqa: S101  # a whole copy is of a node
+        slot.pins += 1
+        self.lookups[q] = Lookup("OPEN", s, slot.pins, self.chain(slot.copy_of))
+
+    def _retrieve(self, q: int) -> None:
+        states = ("OPEN", "ENDED") if self._lacks("retrieve.a-second-time") else ("OPEN",)
+        self._need(self.lookups[q].state in states, "LOOKUP_NOT_OPEN")
+        self._end_lookup(q)
+
+    def _decline(self, q: int) -> None:
+        self._need(self.lookups[q].state == "OPEN", "LOOKUP_NOT_OPEN")
+        self._end_lookup(q, unpins=not self._lacks("decline.drop-assignment.pins"))
+
+    def _time_out(self, q: int) -> None:
+        self._need(self.lookups[q].has_pin, "NO_PIN")
+        self._end_lookup(q)
+
+    def _client_dies(self, q: int) -> None:
+        self._need(self.lookups[q].state == "OPEN", "LOOKUP_NOT_OPEN")
+        self.lookups[q].state = "CLIENT_DEAD"
+
+    def _end_lookup(self, q: int, *, unpins: bool = True) -> None:
+        ended = self.lookups[q]
+        assert ended.slot is not None  # noqa: S101  # a lookup that has begun has a slot
+        slot = self.slots[ended.slot]
+        for other in self.lookups:
+            if other.has_pin and other.slot == ended.slot and other.seat == slot.pins:
+                other.seat = ended.seat
+        ended.state, ended.seat = "ENDED", 0
+        if unpins:
+            slot.pins -= 1
+
+    # Sends.
+
+    def _queue_send(self, x: int, h: int, n: int) -> None:
+        self._need(self.sends[x].state == "UNUSED", "SEND_IN_USE")
+        self._need(h in self.holders[n], "NOT_REFERENCED")
+        self.sends[x] = Job("QUEUED", n, "WAITING", path=self.chain(n))
+
+    def _send(self, x: int) -> None:
+        job = self.sends[x]
+        self._need(job.state == "QUEUED", "NOT_QUEUED")
+        job.state = "SENT"
+        if job.receiver == "WAITING":
+            job.receiver = "HAS_ROWS"
+
+    def _fail_send(self, x: int) -> None:
+        self._need(self.sends[x].state == "QUEUED", "NOT_QUEUED")
+        self.sends[x].state = "FAILED"
+
+    def _give_notice(self, x: int) -> None:
+        self._need(self.sends[x].state == "FAILED", "NOT_FAILED")
+        self._need(self.sends[x].receiver == "WAITING", "NOBODY_WAITS")
+        self.sends[x].has_notice = True
+
+    def _lose_notice(self, x: int) -> None:
+        self._need(self.sends[x].has_notice, "NO_NOTICE")
+        self.sends[x].has_notice = False
+
+    def _take_notice(self, x: int) -> None:
+        self._need(self.sends[x].has_notice, "NO_NOTICE")
+        self.sends[x].receiver, self.sends[x].has_notice = "HAS_FAILURE", False
+
+    def _receiver_crashes(self, x: int) -> None:
+        self._need(self.sends[x].receiver == "WAITING", "NOBODY_WAITS")
+        self.sends[x].receiver, self.sends[x].has_notice = "CRASHED", False

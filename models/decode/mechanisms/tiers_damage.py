@@ -1,0 +1,105 @@
+"""Harm on the two tiers in numbers: rows and logits of whoever reads, and bytes that are held for nobody."""
+
+from __future__ import annotations
+
+from kvspec.models.backend import Damage
+from kvspec.models.decode.agreement import TOLERANCES, disagreement
+from kvspec.models.decode.mechanisms.tiers_observe import Tiers, whose
+from kvspec.models.decode.mechanisms.tiers_rows import (
+    ROWS,
+    Buffer,
+    Chain,
+    cached_logits,
+    size_of,
+    uncached_logits,
+    wrong_rows,
+)
+
+
+def damage_of(of: Tiers) -> list[Damage]:
+    """Every harm that can be measured now."""
+    found: list[Damage] = []
+    for h, request in enumerate(of.requests):
+        if request.path:
+            found += _of_path(of, f"handle{h}", request.path)
+    for n in sorted(of.present):
+        if not any(n in request.path for request in of.requests):
+            found += _of_path(of, f"whoever matches node{n}", of.chain(n))
+        found += _of_page(of, n)
+    for s in range(len(of.slots)):
+        found += _of_slot(of, s)
+    for q, lookup in enumerate(of.lookups):
+        if lookup.has_pin and lookup.slot is not None:
+            found += _wrong(of, f"lookup{q}", of.buffers[lookup.slot], lookup.found)
+    for x, job in enumerate(of.sends):
+        if job.state == "QUEUED" and job.node is not None:
+            found += _wrong(of, f"send{x}", of.pages[job.node], job.path)
+    return found
+
+
+def _of_path(of: Tiers, where: str, chain: Chain) -> list[Damage]:
+    """What a request finds that reads the pages of a path: rows one by one, and logits behind them.
+
+    A path that lacks a page is harm only to a request that reads it already.
+    """
+    if where.startswith("whoever") and not of.present.issuperset(chain):
+        return []
+    found = []
+    for place, n in enumerate(chain):
+        found += _wrong(of, where, of.pages[n], chain[: place + 1])
+    if not found:
+        return []
+    cached = cached_logits(chain, (of.pages[n] for n in chain))
+    right = uncached_logits(chain)
+    if disagreement(cached, right) > TOLERANCES[right.dtype]:
+        largest = float((cached - right).abs().max())
+        text = f"logits of {where} differ from an uncached run by up to {largest:.3g}"
+        found.append(Damage("logits", where, largest, text))
+    return found
+
+
+def _wrong(of: Tiers, where: str, buffer: Buffer, chain: Chain) -> list[Damage]:
+    """Rows that are not those of a path's last node, and whose they are."""
+    count = wrong_rows(buffer, chain)
+    if not count:
+        return []
+    owner = whose(of, buffer)
+    told = "of no prefix" if owner is None else f"of node{owner}"
+    text = f"{where} reads {count} of {ROWS} rows that are not those of node{chain[-1]}: {told}"
+    return [Damage("rows", where, float(count), text)]
+
+
+def _of_page(of: Tiers, n: int) -> list[Damage]:
+    """Bytes of a page that cannot be given back, though nobody has still to read them."""
+    is_read = any(n in request.path for request in of.requests)
+    is_stored = any(slot.copy_of == n and slot.is_storing for slot in of.slots)
+    is_queued = any(job.node == n and job.state == "QUEUED" for job in of.sends)
+    code = of.device_code(n)
+    if code is None or is_read or is_stored or is_queued:
+        return []
+    return [_leak(f"node{n}", of.pages[n], f"and eviction is refused with {code}")]
+
+
+def _of_slot(of: Tiers, s: int) -> list[Damage]:
+    """Rows that a copy under way lacks, and bytes of a buffer that nobody has still to read."""
+    slot, where = of.slots[s], f"hostslot{s}"
+    if slot.kept_for is not None:
+        request = of.requests[slot.kept_for]
+        if not request.is_held:
+            return [_leak(where, of.buffers[s], f"for handle{slot.kept_for}, which is released")]
+        return _wrong(of, where, of.buffers[s], of.own_chain(slot.kept_for))
+    if slot.copy_of is None:
+        return []
+    if slot.is_storing:
+        return _wrong(of, f"the store into {where}", of.pages[slot.copy_of], of.chain(slot.copy_of))
+    is_loaded = any(of.loads.get(n) == s for n in of.loading)
+    is_pinned = any(lookup.has_pin and lookup.slot == s for lookup in of.lookups)
+    code = of.host_code(s)
+    if code is None or is_loaded or is_pinned:
+        return []
+    return [_leak(where, of.buffers[s], f"and eviction is refused with {code}")]
+
+
+def _leak(where: str, buffer: Buffer, why: str) -> Damage:
+    size = size_of(buffer)
+    return Damage("owner", where, float(size), f"{where} holds {size} bytes for nobody, {why}")

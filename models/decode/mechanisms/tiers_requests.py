@@ -1,0 +1,92 @@
+"""Requests of the two tiers: their handles, their blocks, and what the core system says of them.
+
+Left out: appends and batch rows; lengths are 0 throughout.
+"""
+
+from __future__ import annotations
+
+from attrs import define
+
+FREE = ("VACANT", "RELEASED")
+
+
+class RefusedError(Exception):
+    """An event that a check of the cache refuses."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@define
+class Request:
+    """A handle and the request that has it.
+
+    Attributes:
+        family: the request that filled its block: its own rows are those of that one.
+        path: the nodes that it reads, from the shortest prefix on.
+    """
+
+    phase: str = "VACANT"
+    generation: int = 0
+    version: int = 0
+    abi: int | None = None
+    parent: int | None = None
+    family: int = 0
+    path: tuple[int, ...] = ()
+
+    @property
+    def is_held(self) -> bool:
+        """Rows are held for it."""
+        return self.phase not in FREE
+
+    @property
+    def matched(self) -> int | None:
+        """The longest prefix that it reads."""
+        return self.path[-1] if self.path else None
+
+
+@define
+class Lookup:
+    """A lookup of a host slot, and which path it found there."""
+
+    state: str = "UNUSED"
+    slot: int | None = None
+    seat: int = 0
+    found: tuple[int, ...] = ()
+
+    @property
+    def has_pin(self) -> bool:
+        """It has begun and not ended."""
+        return self.state in ("OPEN", "CLIENT_DEAD")
+
+
+@define
+class Job:
+    """A send: what the sender did, what the receiver has, and the path whose last rows are sent."""
+
+    state: str = "UNUSED"
+    node: int | None = None
+    receiver: str = "NONE"
+    has_notice: bool = False
+    path: tuple[int, ...] = ()
+
+
+@define
+class Slot:
+    """What a host buffer is for: a copy of a node, whole or under way, or a retracted request."""
+
+    copy_of: int | None = None
+    is_whole: bool = False
+    kept_for: int | None = None
+    pins: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """It is for nobody."""
+        return self.copy_of is None and self.kept_for is None
+
+    @property
+    def is_storing(self) -> bool:
+        """A copy is under way into it."""
+        return self.copy_of is not None and not self.is_whole

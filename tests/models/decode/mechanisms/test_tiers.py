@@ -1,0 +1,182 @@
+"""Two tiers of real rows: the atlas replayed on them, their damage in numbers, all they can do."""
+
+import pytest
+import torch
+
+from kvspec.counterexamples.atlas_files import trace_of_case
+from kvspec.counterexamples.replay import replay
+from kvspec.counterexamples.targets import faulty_backend, sound_backend
+from kvspec.models.concrete import Event
+from kvspec.models.decode.agreement import TOLERANCES, disagreement
+from kvspec.models.decode.mechanisms import tiers_rows as rows
+from kvspec.models.decode.mechanisms.tiers import FAULTS, Cache, fault_for
+from kvspec.properties.atlas.run import run_case
+from kvspec.properties.atlas.tiers import GROUPS
+from kvspec.properties.stateful import make_plan, run
+from kvspec.properties.tiers import tiers as claims
+from kvspec.spec import tiers
+
+ALL = [case for group in GROUPS for case in group.cases]
+CASES = {case.fault.name: case for case in ALL if fault_for(case.fault.name) is not None}
+SHOWN = {
+    "evict_from_host.under-a-load": {"rows", "logits"},
+    "evict_from_host.drop-guard.PINNED": {"rows"},
+    "evict_from_device.drop-guard.COPY_IN_FLIGHT": {"rows"},
+    "evict_from_device.drop-guard.SEND_QUEUED": {"rows"},
+    "evict_from_device.never-after-a-failed-send": {"owner"},
+    "match.before-the-load-ends": {"rows", "logits"},
+    "match.only-above": {"rows", "logits"},
+    "match.only-the-last": {"rows", "logits"},
+    "fork.drop-assignment.reference": {"rows", "logits"},
+    "end_load.drop-assignment.load_from": {"owner"},
+    "decline.drop-assignment.pins": {"owner"},
+    "retrieve.a-second-time": {"rows"},
+    "release.drop-assignment.kept_for": {"owner"},
+}
+WITHOUT_ROWS = {
+    "give_notice.drop-assignment.notice",
+    "give_notice.once",
+    "send.only-to-who-waits",
+    "time_out.only-of-the-living",
+}
+"""Faults of messages and of clients: there is no row that they harm, only somebody who waits."""
+
+
+@pytest.fixture(scope="module")
+def traces():
+    """The trace of every case that the cache has a fault for, by the name of the fault."""
+    return {name: trace_of_case(run_case(case)) for name, case in CASES.items()}
+
+
+def test_every_fault_belongs_to_a_case():
+    """The cache has a fault for each case, but for those without rows."""
+    assert set(CASES) == FAULTS.keys() == SHOWN.keys()
+    assert {case.fault.name for case in ALL} - set(CASES) == WITHOUT_ROWS
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_the_sound_tiers_do_as_specified(traces, name):
+    """They take the steps up to the departing one, and there do what the sound rule does, without damage."""
+    found = replay(traces[name], sound_backend("tiers"))
+    assert found.passed, found.message
+    assert not any(step.damage for step in found.steps)
+
+
+@pytest.mark.parametrize(("name", "kinds"), SHOWN.items())
+def test_the_faulty_tiers_show_damage(traces, name, kinds):
+    """With the fault they take all steps of the trace, and what goes wrong is measured at the end."""
+    found = replay(
+        traces[name],
+        faulty_backend("tiers", name),
+        faulty=True,
+        faulty_system=CASES[name].fault.changed,
+    )
+    assert found.outcome == "damage_shown", found.message
+    assert {harm.kind for harm in found.steps[-1].damage} == kinds
+    assert all(harm.amount > 0 for harm in found.steps[-1].damage)
+
+
+def driven(instance, cache, walks, examples):
+    """The report of walks over the state graph of an instance, each step compared and without damage."""
+    listed = list(claims.by_name.values())
+    plan = make_plan(instance, listed, most=walks)
+    return run(instance, listed, lambda: cache, max_examples=examples, profile="ci", plan=plan)
+
+
+COPIES = tiers.make_instance("COPIES", "one prefix and one host slot")
+LARGER = (
+    tiers.make_instance("LOOKUPS", "two lookups of one prefix", lookups=2),
+    tiers.make_instance("SENDS", "a send of one prefix", sends=1),
+    tiers.make_instance("NODES", "two prefixes and one host slot", nodes=2),
+    tiers.make_instance("PAIR", "two requests and one prefix", handles=2, slots=0),
+)
+
+
+def test_the_sound_tiers_do_all_that_a_small_instance_allows():
+    """Every transition, every action and every refusal of a small instance."""
+    report = driven(COPIES, Cache(), walks=2_000, examples=40)
+    assert report.holds, report.text()
+    assert report.touched == report.transitions
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("instance", LARGER, ids=lambda made: made.name)
+def test_the_sound_tiers_do_all_that_larger_instances_allow(instance):
+    """At least 95 in 100 transitions where there are lookups, a send, two prefixes or two requests."""
+    report = driven(instance, Cache(), walks=20_000, examples=60)
+    assert report.holds, report.text()
+    assert report.touched >= 0.95 * report.transitions
+
+
+def driven_by(*steps, faults=()):
+    """A cache of an instance with room for all, after these events, each of them accepted."""
+    cache = Cache(faults=faults)
+    cache.reset(tiers.make_instance("SCENARIO", "", handles=2, nodes=2, slots=2, lookups=2))
+    for action, values in steps:
+        reply = cache.perform(Event(action, tuple(values.items())))
+        assert reply.accepted, f"{action}: {reply.code}"
+    return cache
+
+
+TWO_NODES = (
+    ("allocate", {"h": 0, "b": 0, "a": 0}),
+    ("insert", {"h": 0, "n": 0}),
+    ("insert", {"h": 0, "n": 1}),
+)
+TO_THE_HOST_AND_BACK = (
+    ("cancel_request", {"h": 0}),
+    ("release", {"h": 0}),
+    ("store", {"n": 0, "s": 0}),
+    ("end_store", {"s": 0}),
+    ("evict_from_device", {"n": 0}),
+    ("load", {"n": 0, "s": 0}),
+    ("end_load", {"n": 0}),
+)
+ABORTED_ON_THE_HOST = (
+    ("allocate", {"h": 0, "b": 0, "a": 0}),
+    ("retract", {"h": 0, "s": 0}),
+    ("cancel_request", {"h": 0}),
+    ("release", {"h": 0}),
+)
+
+
+def test_rows_that_were_on_the_host_give_the_logits_of_an_uncached_run():
+    """A path of which one node was stored, evicted and loaded back is read as it was computed."""
+    cache = driven_by(*TWO_NODES, *TO_THE_HOST_AND_BACK)
+    chain = cache.chain(1)
+    assert chain == (0, 1)
+    cached = rows.cached_logits(chain, (cache.pages[n] for n in chain))
+    right = rows.uncached_logits(chain)
+    assert disagreement(cached, right) <= TOLERANCES[right.dtype]
+    assert not cache.damage()
+
+
+def test_the_rows_of_another_prefix_give_other_logits():
+    """A page with the other node's rows is far from the uncached run: the measure can tell."""
+    cache = driven_by(*TWO_NODES)
+    rows.copy(cache.pages[0], cache.pages[1])
+    harm = {found.kind: found for found in cache.damage() if found.where == "handle0"}
+    assert harm["rows"].amount == rows.ROWS
+    assert harm["logits"].amount > 1_000 * TOLERANCES[torch.float32]
+
+
+def test_the_bytes_of_an_aborted_request_are_counted():
+    """A released request holds a whole buffer on the host with the fault, and nothing without it."""
+    cache = driven_by(*ABORTED_ON_THE_HOST, faults=("release.drop-assignment.kept_for",))
+    (harm,) = cache.damage()
+    shape = rows.rows_of((0,))
+    assert harm.kind == "owner"
+    assert harm.amount == sum(each.numel() * each.element_size() for each in shape.values())
+    assert not driven_by(*ABORTED_ON_THE_HOST).damage()
+
+
+def test_an_unknown_fault_is_refused():
+    """A fault that the cache does not have is named with those that it has."""
+    with pytest.raises(ValueError, match=r"found the faults forgets-all, expected names out of"):
+        Cache(faults=("forgets-all",))
+
+
+def test_an_instance_with_appends_is_refused():
+    """The cache has no appends, and says so."""
+    with pytest.raises(ValueError, match=r"has 1 members of Txn"):
+        Cache().reset(tiers.RETRACTION)
