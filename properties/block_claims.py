@@ -130,7 +130,7 @@ def a_hold_waits_for_a_load_that_has_not_ended() -> Expr:
 @ownership.invariant
 def a_held_block_has_no_owner() -> Expr:
     """A block is held for a writer after its request has released it."""
-    return forall(Block, lambda b: implies(hold[b], is_unowned(b)))
+    return forall(Block, Handle, lambda b, h: implies(hold[b], ~owner[b, h]))
 
 
 @ownership.lemma

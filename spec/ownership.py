@@ -181,7 +181,7 @@ def is_loaded(b: Expr) -> Expr:
 
 def is_exclusive(b: Expr, h: Expr) -> Expr:
     """Nobody but the request of the handle owns the block or copies from it."""
-    return forall(Handle, lambda g: (g == h) | (~owner[b, g] & (source[g] != b)))
+    return forall(Handle, lambda g: implies(owner[b, g] | (source[g] == b), g == h))
 
 
 def is_owned_by(b: Expr, h: Expr, g: Expr) -> Expr:
@@ -244,7 +244,8 @@ def copy(step: Step, h: Handle, b: Block, c: Block) -> None:
     step.assign(source_generation[h], generation[h])
     step.assign(filled[c], True)
     for a in step.every(Block):
-        step.assign(owner[a, h], a == c)
+        moved = where(a == c, owner[b, h], where(a == b, owner[c, h], owner[a, h]))
+        step.assign(owner[a, h], moved)
 
 
 @ownership.observe(release)
