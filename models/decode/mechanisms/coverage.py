@@ -1,0 +1,272 @@
+"""Loads in parts on the decode backend: shards of real rows that arrive one by one, and faults to switch on.
+
+Modelled: the rows of an append are loaded from a peer that has them. Rank r has the heads h with h = r modulo
+the number of ranks, stage s the layers l with l = s modulo the number of stages, chunk c the rows in the same
+manner. A part that arrives is copied into a landing buffer, which is zero elsewhere. When a load is accepted,
+its publication shows what has landed; when it is given up, it shows what was staged. A rank computes its
+rows together with all others or not at all: what one rank alone should compute stays unwritten.
+Assumed: an instance without layers has those that its stages need; they are staged as the append is prepared.
+Damage: rows in use that never arrived, in bytes; shards of the ranks that differ in length; and all that the
+backend measures of a handle (logits and rows against an uncached run).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, Final
+
+import attrs
+import torch
+from attrs import define, field
+from torch import Tensor
+
+from kvspec.models.backend import Damage
+from kvspec.models.concrete.state import State, Value
+from kvspec.models.decode.backend import DecodeBackend
+from kvspec.models.decode.backend_appends import Txn
+from kvspec.models.decode.backend_model import PREFIX_ROWS
+from kvspec.models.decode.backend_tables import RefusedError
+from kvspec.models.decode.hooks import Part
+from kvspec.spec.core import system as core
+from kvspec.spec.language import Instance
+
+FAULTS: Final = {
+    "accept.one-set-of-chunks": "a chunk counts as arrived when any stage has sent it",
+    "accept.failures-are-not-reported": "a load counts as whole when every part has come to its end",
+    "give_up.each-rank-alone": "each rank decides by what it has received itself",
+    "give_up.each-group-alone": "a failed stage is given up, and the others are used",
+}
+"""Every fault that the cache can be given, by name, with what it does."""
+
+Shard = tuple[int, int]
+"""A rank and a stage."""
+
+
+def fault_for(mutation: str) -> str | None:
+    """The fault that makes the cache behave like a mutation of its rules, or None."""
+    return mutation if mutation in FAULTS else None
+
+
+@define(eq=False)
+class Load:
+    """What has landed of an append: rows [L, H_kv, n, d_h] of K and V, and those of the peer that sends.
+
+    outcome: what came of each part (rank, stage, chunk). verdict: what each shard does with its rows.
+    """
+
+    outcome: dict[tuple[int, int, int], str]
+    verdict: dict[Shard, str]
+    sent: dict[Part, Tensor] = field(factory=dict)
+    landed: dict[Part, Tensor] = field(factory=dict)
+
+
+class Cache(DecodeBackend):
+    """The decode backend whose appends are loaded in parts; it speaks of the system `coverage`.
+
+    Raises:
+        ValueError: there is no such fault.
+    """
+
+    def __init__(self, faults: tuple[str, ...] = ()) -> None:
+        unknown = sorted(set(faults) - FAULTS.keys())
+        if unknown:
+            raise ValueError(
+                f"found the faults {', '.join(unknown)}, expected names out of {', '.join(FAULTS)}: "
+                "see FAULTS"
+            )
+        super().__init__(device="cpu")
+        self.forgets = frozenset(faults)
+        self.loads: list[Load] = []
+        self._counts = {"Rank": 0, "Stage": 0, "Chunk": 0}
+        self._without_layers = False
+
+    def reset(self, instance: Instance) -> None:
+        """Begin anew, with the sizes of an instance of `coverage`."""
+        self._counts = {name: instance.sizes[name] for name in self._counts}
+        self._without_layers = not instance.sizes["Layer"]
+        layers = instance.sizes["Layer"] or max(2, self._counts["Stage"])
+        sizes = {name: n for name, n in instance.sizes.items() if name not in self._counts}
+        super().reset(
+            attrs.evolve(
+                instance,
+                system=core,
+                sizes={**sizes, "Layer": layers},
+                limits=(),
+                expected=None,
+            )
+        )
+        self.loads = [self._awaited() for _ in range(instance.sizes["Txn"])]
+        plain = {name: self._actions[name] for name in ("begin", "prepare", "publish")}
+        self._actions |= {
+            "arrive": self._arrive,
+            "fail": self._fail,
+            "accept": self._accept,
+            "give_up": self._give_up,
+            "begin": lambda **names: self._begin(plain["begin"], **names),
+            "prepare": lambda x: self._prepare(plain["prepare"], x),
+            "publish": lambda x: self._publish(plain["publish"], x),
+        }
+
+    def observe(self) -> State:
+        """The state of the core, what came of each part, and what each shard does."""
+        tables = list(super().observe().tables)
+        if self._without_layers:
+            for place, variable in enumerate(core.variables.values()):
+                if any(kind.name == "Layer" for kind in variable.domain):
+                    tables[place] = ()
+        outcomes: list[Value] = [found for load in self.loads for found in load.outcome.values()]
+        verdicts: list[Value] = [found for load in self.loads for found in load.verdict.values()]
+        return State((*tables, tuple(outcomes), tuple(verdicts)))
+
+    def damage(self) -> list[Damage]:
+        """What the backend measures, rows in use that never arrived, and shards of unequal length."""
+        found = super().damage()
+        for x, load in enumerate(self.loads):
+            if self._txn(x).state in {"OPEN", "PREPARED"}:
+                found += self._missing(f"txn{x}", load) + _unequal(f"txn{x}", load)
+        return found
+
+    def _awaited(self) -> Load:
+        ranks, stages, chunks = (range(self._counts[name]) for name in ("Rank", "Stage", "Chunk"))
+        return Load(
+            dict.fromkeys(product(ranks, stages, chunks), "AWAITED"),
+            dict.fromkeys(product(ranks, stages), "OPEN"),
+        )
+
+    def _txn(self, x: int) -> Txn:
+        return self._observer.appends.txns[x]
+
+    def _begin(self, begin: Any, **names: int) -> None:
+        """Open the append, with an empty landing buffer and a peer that has its rows."""
+        begin(**names)
+        x, tables = names["x"], self._held()
+        txn, load = self._txn(x), self._awaited()
+        entry = tables.slots[names["h"]].entry
+        run = tables.models[names["a"]].run(entry.prompt + entry.tokens + txn.tokens)
+        first = PREFIX_ROWS + txn.start
+        for part, rows in zip(Part, (run.keys, run.values), strict=True):
+            load.sent[part] = rows[:, :, first : first + txn.count].clone()
+            load.landed[part] = torch.zeros_like(load.sent[part])
+        self.loads[x] = load
+
+    def _prepare(self, prepare: Any, x: int) -> None:
+        """Declare the append complete, once it is decided what becomes of its load."""
+        txn = self._txn(x)
+        stop = txn.start + txn.count
+        staged = txn.staged is not None and set(txn.staged.ends.values()) <= {stop}
+        whole = self._without_layers or staged
+        if txn.state == "OPEN" and whole and "OPEN" in self.loads[x].verdict.values():
+            raise RefusedError("LOAD_OPEN", f"nobody decided on the load of txn{x}")
+        if txn.state == "OPEN" and self._without_layers:
+            for layer, place in product(range(self._held().shape.layers), range(txn.start, stop)):
+                self._actions["stage_k"](x, layer, place)
+                self._actions["stage_v"](x, layer, place)
+        prepare(x)
+
+    def _publish(self, publish: Any, x: int) -> None:
+        """Show what has landed where the load is used, and nothing where one rank should compute alone."""
+        txn, load = self._txn(x), self.loads[x]
+        if txn.state == "PREPARED" and txn.staged is not None:
+            rows = slice(txn.start, txn.start + txn.count)
+            together = len(set(load.verdict.values())) == 1
+            for shard, verdict in load.verdict.items():
+                for part, (layer, head) in product(Part, self._cells(shard)):
+                    shown = txn.staged.rows[part][layer, 0, head, rows]
+                    if verdict == "USED":
+                        _write(shown, load.landed[part][layer, head])
+                    elif not together:
+                        _write(shown, torch.zeros_like(shown))
+        publish(x)
+
+    def _arrive(self, x: int, r: int, s: int, c: int) -> None:
+        """A part arrives, and is copied into the landing buffer."""
+        load = self._awaits(x, (r, s, c))
+        for part, (layer, head) in product(Part, self._cells((r, s))):
+            rows = slice(c, None, self._counts["Chunk"])
+            _write(load.landed[part][layer, head, rows], load.sent[part][layer, head, rows])
+        load.outcome[r, s, c] = "ARRIVED"
+
+    def _fail(self, x: int, r: int, s: int, c: int) -> None:
+        """A part fails: its place in the landing buffer stays as it is."""
+        self._awaits(x, (r, s, c)).outcome[r, s, c] = "FAILED"
+
+    def _awaits(self, x: int, part: tuple[int, int, int]) -> Load:
+        self._need_open(x)
+        load = self.loads[x]
+        if load.outcome[part] != "AWAITED":
+            raise RefusedError("PART_ENDED", f"part {part} of txn{x} has {load.outcome[part]}")
+        return load
+
+    def _need_open(self, x: int) -> None:
+        if self._txn(x).state != "OPEN":
+            raise RefusedError("TXN_CLOSED", f"txn{x} is {self._txn(x).state}")
+
+    def _accept(self, x: int) -> None:
+        """All shards use what has landed."""
+        self._need_open(x)
+        load = self.loads[x]
+        if not self._is_whole(load):
+            missing = [part for part, came in load.outcome.items() if came != "ARRIVED"]
+            raise RefusedError("PART_MISSING", f"txn{x} lacks {missing}")
+        load.verdict = dict.fromkeys(load.verdict, "USED")
+
+    def _is_whole(self, load: Load) -> bool:
+        if "accept.failures-are-not-reported" in self.forgets:
+            return "AWAITED" not in load.outcome.values()
+        arrived = {part for part, came in load.outcome.items() if came == "ARRIVED"}
+        if "accept.one-set-of-chunks" in self.forgets:
+            return {(r, c) for r, _, c in arrived} == {(r, c) for r, _, c in load.outcome}
+        return arrived == load.outcome.keys()
+
+    def _give_up(self, x: int) -> None:
+        """All shards are computed by their ranks."""
+        self._need_open(x)
+        load = self.loads[x]
+        failed = {part for part, came in load.outcome.items() if came == "FAILED"}
+        if not failed:
+            raise RefusedError("NOTHING_FAILED", f"no part of txn{x} has failed")
+        for rank, stage in load.verdict:
+            used = False
+            if "give_up.each-rank-alone" in self.forgets:
+                own = {came for (r, _, _), came in load.outcome.items() if r == rank}
+                used = own == {"ARRIVED"}
+            if "give_up.each-group-alone" in self.forgets:
+                used = stage not in {s for _, s, _ in failed}
+            load.verdict[rank, stage] = "USED" if used else "RECOMPUTED"
+
+    def _cells(self, shard: Shard) -> Iterator[tuple[int, int]]:
+        """Layers of the stage and heads of the rank."""
+        rank, stage = shard
+        shape = self._held().shape
+        return product(
+            range(stage, shape.layers, self._counts["Stage"]),
+            range(rank, shape.kv_heads, self._counts["Rank"]),
+        )
+
+    def _missing(self, where: str, load: Load) -> list[Damage]:
+        """Bytes of rows that a shard uses and that are not those of the peer."""
+        lost = 0
+        for shard, verdict in load.verdict.items():
+            for part, (layer, head) in product(Part, self._cells(shard)):
+                landed, sent = load.landed.get(part), load.sent.get(part)
+                if verdict == "USED" and landed is not None and sent is not None:
+                    wrong = (landed[layer, head] != sent[layer, head]).any(dim=-1)
+                    lost += int(wrong.sum()) * sent.shape[-1] * sent.element_size()
+        text = f"{where} uses {lost} bytes of rows that never arrived"
+        return [Damage("rows", where, float(lost), text)] if lost else []
+
+
+def _unequal(where: str, load: Load) -> list[Damage]:
+    """Ranks whose shards of one stage have different lengths: the rows used, and none still to compute."""
+    count = load.sent[Part.KEY].shape[2] if load.sent else 0
+    lengths = {shard: count if done == "USED" else 0 for shard, done in load.verdict.items()}
+    if len(set(lengths.values())) < 2:
+        return []
+    text = f"{where}: shards (rank, stage) have lengths {lengths}"
+    return [Damage("layers", where, float(count), text)]
+
+
+@torch.inference_mode()
+def _write(target: Tensor, rows: Tensor) -> None:
+    target.copy_(rows)
