@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvspec.properties.core import properties as core
-from kvspec.spec.append import Txn, base_version, is_live
+from kvspec.spec.append import Txn, base_version, count, is_live, start
 from kvspec.spec.handles import (
     Handle,
     Phase,
@@ -11,6 +11,7 @@ from kvspec.spec.handles import (
     length,
     parent,
     phase,
+    rewind,
     version,
 )
 from kvspec.spec.images import (
@@ -51,6 +52,11 @@ sessions = Properties(system, given=core)
 def is_ready(h: Expr) -> Expr:
     """The session has not ended."""
     return phase[h] == Phase.DECODE_READY
+
+
+def is_current(x: Expr, h: Expr) -> Expr:
+    """The append is live and the session still has the snapshot that it captured."""
+    return is_live(x) & is_append_to(x, h) & (base_version[x] == version[h])
 
 
 def goes(h: Expr, before: Expr, later: Expr) -> Expr:
@@ -105,6 +111,24 @@ def a_free_handle_has_no_history() -> Expr:
     return forall(Handle, lambda h: implies(~is_held(h), (completed[h] == 0) & (tokens[h] == 0)))
 
 
+@sessions.invariant
+def a_turn_can_be_taken_back() -> Expr:
+    """A session has no more rows beyond its completed turns than the cache can go back by."""
+    return forall(Handle, lambda h: implies(is_ready(h), length[h] <= completed[h] + rewind))
+
+
+@sessions.lemma
+def an_append_can_be_taken_back() -> Expr:
+    """An append that can still be published ends within what the cache can go back by."""
+    return forall(
+        Txn,
+        Handle,
+        lambda x, h: implies(
+            is_current(x, h) & is_ready(h), start[x] + count[x] <= completed[h] + rewind
+        ),
+    )
+
+
 @sessions.lemma
 def only_a_running_turn_has_appends() -> Expr:
     """An append that can still be published is of a turn that runs or was just aborted."""
@@ -112,7 +136,7 @@ def only_a_running_turn_has_appends() -> Expr:
         Txn,
         Handle,
         lambda x, h: implies(
-            is_live(x) & is_append_to(x, h) & (base_version[x] == version[h]) & is_ready(h),
+            is_current(x, h) & is_ready(h),
             one_of(turn[h], Turn.RUNNING, Turn.ABORTED),
         ),
     )

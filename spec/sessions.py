@@ -78,6 +78,7 @@ def make_instance(
     versions: int = 2,
     generations: int = 1,
     longest: int = 1,
+    rewinds: int | None = None,
     more_limits: tuple[Limit, ...] = (),
     expected: Counts | None = None,
 ) -> Instance:
@@ -93,6 +94,7 @@ def make_instance(
         versions=versions,
         generations=generations,
         longest=longest,
+        rewinds=rewinds,
         more={Image: images, Token: longest + 2},
         expected=expected,
     )
@@ -101,8 +103,11 @@ def make_instance(
 
 TURNS = make_instance(
     "TURNS",
-    "one session of one or two turns, one append, one image",
-    expected=Counts(1_076, 5_506, 19, 12),
+    "one session of one or two turns of one row, one append, one image",
+    longest=2,
+    rewinds=1,
+    versions=3,
+    expected=Counts(3_793, 20_322, 28, 25),
 )
 RESUMED = make_instance(
     "RESUMED",

@@ -2,19 +2,20 @@
 
 A request of the core is a session here, which keeps its handle from turn to turn. A client that is connected
 submits a turn; the session is busy until the turn is completed, or dropped from the queue, or aborted and
-rolled back to the last completed snapshot. A client that is gone never comes back: its session is cancelled.
+rolled back to the last completed snapshot; so that it can be, no turn has more rows than the cache can go
+back by. A client that is gone never comes back: its session is cancelled.
 
 Modelled: abort and time limit in the queue and while rows are generated, disconnection at any time. The last
 token of a session has no row yet; a session begins with one token. Left out: token values, several turns in
 the queue of one session.
-Assumed: a publication of n rows comes with n more tokens. The cache can go back by the rows of one turn.
+Assumed: a publication of n rows comes with n more tokens.
 """
 
 from __future__ import annotations
 
 from kvspec.spec.append import Txn, append, begin, count, is_live, publish, target
 from kvspec.spec.failures import HANDLE_TERMINAL, FailureClass
-from kvspec.spec.handles import Handle, Length, Phase, handles, length, phase
+from kvspec.spec.handles import Handle, Length, Phase, handles, length, phase, rewind
 from kvspec.spec.language import (
     Bool,
     Enum,
@@ -80,6 +81,11 @@ NOT_COMPLETED = _code(
 )
 BEYOND_COMPLETED = _code(
     "BEYOND_COMPLETED", FailureClass.POSITION, "some rows are of a turn that is not completed"
+)
+TURN_TOO_LONG = _code(
+    "TURN_TOO_LONG",
+    FailureClass.FRONTIER,
+    "the turn would have more rows than the cache can go back by",
 )
 
 turns = Module("turns", "Sessions and their turns.", uses=(handles, append, lifecycle))
@@ -149,9 +155,10 @@ def start_turn(step: Step, h: Handle) -> None:
 
 
 @turns.extend(begin)
-def begin_in_a_turn(step: Step, h: Handle) -> None:
-    """Rows are appended by a turn that runs."""
+def begin_in_a_turn(step: Step, h: Handle, p: Length, n: Length) -> None:
+    """Rows are appended by a turn that runs, and no more than can be taken back."""
     step.require(turn[h] == Turn.RUNNING, NOT_RUNNING)
+    step.require(p + n <= completed[h] + rewind, TURN_TOO_LONG)
 
 
 @turns.extend(publish)
