@@ -10,7 +10,7 @@ from kvspec.properties.tables import tables
 from kvspec.spec import ownership as blocks
 from kvspec.spec import pressure as pool
 from kvspec.spec import tables as table_rows
-from kvspec.spec.language import Expr, exists, where
+from kvspec.spec.language import Counts, Expr, exists, where
 from kvspec.spec.language.expr import FALSE
 from kvspec.spec.lifecycle import release
 from kvspec.spec.ownership import (
@@ -51,9 +51,16 @@ LATE_LOAD = blocks.make_instance(
     loads=1,
     layers=0,
     keys=0,
+    expected=Counts(318, 1_175, 10, 3),
 )
 ONE_LOAD = blocks.make_instance(
-    "ONE_LOAD", "one request and one load", handles=1, loads=1, layers=0, keys=0
+    "ONE_LOAD",
+    "one request and one load",
+    handles=1,
+    loads=1,
+    layers=0,
+    keys=0,
+    expected=Counts(34, 115, 6, 1),
 )
 LATE_PASS = blocks.make_instance(
     "LATE_PASS",
@@ -61,9 +68,15 @@ LATE_PASS = blocks.make_instance(
     passes=2,
     layers=0,
     keys=0,
+    expected=Counts(878, 3_055, 13, 9),
 )
 TWO_BRANCHES = blocks.make_instance(
-    "TWO_BRANCHES", "a request and its fork, in one block, and one pass", passes=1, layers=0, keys=0
+    "TWO_BRANCHES",
+    "a request and its fork, in one block, and one pass",
+    passes=1,
+    layers=0,
+    keys=0,
+    expected=Counts(310, 1_017, 11, 6),
 )
 OLD_SOURCE = blocks.make_instance(
     "OLD_SOURCE",
@@ -73,14 +86,32 @@ OLD_SOURCE = blocks.make_instance(
     passes=1,
     layers=0,
     keys=0,
+    expected=Counts(16_870, 71_749, 18, 16),
 )
 RECYCLED_ROW = table_rows.make_instance(
-    "RECYCLED_ROW", "one row, written twice, and one pass", rows=1, passes=1, buffers=1
+    "RECYCLED_ROW",
+    "one row, written twice, and one pass",
+    rows=1,
+    passes=1,
+    buffers=1,
+    expected=Counts(17, 23, 6, 2),
 )
 SHARED_BUFFER = table_rows.make_instance(
-    "SHARED_BUFFER", "two passes and one buffer", rows=1, passes=2, buffers=1, editions=1
+    "SHARED_BUFFER",
+    "two passes and one buffer",
+    rows=1,
+    passes=2,
+    buffers=1,
+    editions=1,
+    expected=Counts(31, 50, 8, 3),
 )
-FULL_POOL = pool.make_instance("FULL_POOL", "two requests, and slots for one", requests=2, slots=2)
+FULL_POOL = pool.make_instance(
+    "FULL_POOL",
+    "two requests, and slots for one",
+    requests=2,
+    slots=2,
+    expected=Counts(141, 422, 8, 2),
+)
 
 
 def _whatever_was_loaded(h: Expr, block_0: Expr) -> Expr:
