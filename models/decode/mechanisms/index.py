@@ -11,78 +11,22 @@ Left out: appends and batch rows, so that an instance must have none of them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
-
-from attrs import define, field
 
 from kvspec.models.backend import Damage, Reply
 from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import State, Value
-from kvspec.models.decode.agreement import TOLERANCES, disagreement
-from kvspec.models.decode.mechanisms.index_pages import (
-    LOADED,
-    ROWS,
-    Kind,
-    Pages,
-    uncached_logits,
+from kvspec.models.decode.mechanisms.index_damage import of_leak, of_load, of_page
+from kvspec.models.decode.mechanisms.index_pages import Kind, Pages
+from kvspec.models.decode.mechanisms.index_tables import (
+    FAULTS,
+    INDEX,
+    Entry,
+    Request,
+    fault_for,
 )
 from kvspec.spec.language import Instance
 
-FAULTS: Final = {
-    "index_rows.drop-assignment.kept": "the index has no claim on what is published to it",
-    "evict.drop-guard.STILL_INDEXED": "pages are freed that the index has a claim on",
-    "give_up.drop-guard.STILL_READ": "an entry is given up while its page is read",
-    "reload.drop-guard.STILL_READ": "a page is loaded anew while it is read",
-    "release.drop-assignment.reader": "a released request still counts as a reader",
-    "match.drop-guard.NOT_COMPLETE": "entries are matched in any state",
-    "match.drop-guard.OTHER_CONTENT": "entries of another content are matched",
-    "match.drop-guard.ABI_MISMATCH": "entries of another ABI are matched",
-    "match.drop-guard.STALE_MEMORY": "entries of dropped memory are matched",
-    "match.drop-guard.STALE_WEIGHTS": "entries of replaced weights are matched",
-    "sleep.drop-assignment.memory": "sleep leaves the epoch of memory as it is",
-    "sleep.drop-guard.LOADS_UNDER_WAY": "sleep does not wait for loads",
-    "sleep.drop-guard.REQUESTS_HELD": "sleep does not wait for requests",
-}
-"""Every fault that the cache can be given, by name, with what it does."""
-
-
-def fault_for(mutation: str) -> str | None:
-    """The fault that makes the cache behave like a mutation of the index, or None."""
-    return mutation if mutation in FAULTS else None
-
-
-@define
-class Entry:
-    """What the index knows of a page: where it is in its life, what it is found by, since when."""
-
-    state: str
-    key: int
-    abi: int
-    memory: int
-    weights: int
-    is_corrupt: bool = False
-
-
-@define
-class Request:
-    """A handle, the request that has it, and the pages that it reads through the index."""
-
-    phase: str = "VACANT"
-    generation: int = 0
-    version: int = 0
-    abi: int | None = None
-    parent: int | None = None
-    prompt: int | None = None
-    reads: set[int] = field(factory=set)
-
-    @property
-    def is_held(self) -> bool:
-        """Rows are held for it."""
-        return self.phase in ("DECODE_READY", "FINISHED", "CANCELLED")
-
-
-INDEX: Final = -1
-"""The claim of the index on a page; other claims are handles."""
+__all__ = ["FAULTS", "Cache", "fault_for"]
 
 
 class _RefusedError(Exception):
@@ -223,11 +167,8 @@ class Cache:
         self._need(request.phase == "DECODE_READY", "HANDLE_TERMINAL")
         self._need(b not in self._entries, "ENTRY_IN_USE")
         self._need(h in self._claims[b], "NOT_OWNER")
-        assert request.prompt is not None  # noqa: S101  # a ready request has both
-        assert request.abi is not None  # noqa: S101
-        self._entries[b] = Entry(
-            "COMPLETE", request.prompt, request.abi, self._memory, self._weights
-        )
+        own = request.needs(self._weights)
+        self._entries[b] = Entry("COMPLETE", own.content, own.abi, self._memory, self._weights)
         for owner in self._claims[b] - {INDEX}:
             self._requests[owner].reads.add(b)
         if not self._has("drop-assignment.kept"):
@@ -347,55 +288,13 @@ class Cache:
         found: list[Damage] = []
         for h, request in enumerate(self._requests):
             own = {b for b, claims in enumerate(self._claims) if h in claims}
-            if request.is_held:
-                for b in sorted(own | request.reads):
-                    found += self._of_page(h, request, b)
+            for b in sorted(own | request.reads) if request.is_held else ():
+                entry = self._entries.get(b)
+                # A page that was found corrupt is known to be so, and not read on.
+                if entry is None or not entry.is_corrupt:
+                    kind = request.needs(self._weights)
+                    found += of_page(self._pages, f"handle{h}", b, kind, self._contents)
         for b, entry in sorted(self._entries.items()):
-            found += self._of_load(b, entry) + self._of_leak(b, entry)
+            readers = [request for request in self._requests if b in request.reads]
+            found += of_load(self._pages, b, entry) + of_leak(self._pages, b, entry, readers)
         return found
-
-    def _of_page(self, h: int, request: Request, b: int) -> list[Damage]:
-        """Rows and logits of a page that a request reads; a page known to be corrupt is not read on."""
-        entry = self._entries.get(b)
-        if entry is not None and entry.is_corrupt:
-            return []
-        assert request.prompt is not None  # noqa: S101  # a held request has both
-        assert request.abi is not None  # noqa: S101
-        kind = Kind(request.prompt, request.abi, self._weights)
-        wrong = self._pages.wrong_rows(b, kind)
-        if not wrong:
-            return []
-        cached, right = self._pages.logits(b, kind), uncached_logits(kind)
-        apart, largest = disagreement(cached, right), float((cached - right).abs().max())
-        where = f"handle{h}"
-        text = f"{where} reads {wrong} of {ROWS} rows of block{b} that are not its own: {self._whose(b)}"
-        found = [Damage("rows", where, float(wrong), text)]
-        if apart > TOLERANCES[right.dtype]:
-            text = f"logits of {where} differ from an uncached run by up to {largest:.3g}"
-            found.append(Damage("logits", where, largest, text))
-        return found
-
-    def _whose(self, b: int) -> str:
-        content = self._pages.content(b, self._contents)
-        if content is None:
-            return "they are of no content"
-        abi, weights = self._pages.written[b], self._pages.written_weights[b]
-        return f"they are of content {content}, ABI {abi}, weights {weights}"
-
-    def _of_load(self, b: int, entry: Entry) -> list[Damage]:
-        """Rows that a load under way has brought and the page no longer has."""
-        if entry.state != "RESERVED":
-            return []
-        kind = Kind(entry.key, entry.abi, entry.weights)
-        gone = self._pages.wrong_rows(b, kind, LOADED)
-        text = f"{gone} rows that were loaded into block{b} are not there any more"
-        return [Damage("rows", f"block{b}", float(gone), text)] if gone else []
-
-    def _of_leak(self, b: int, entry: Entry) -> list[Damage]:
-        """Bytes of a withdrawn page that is held for requests that are gone."""
-        readers = [request for request in self._requests if b in request.reads]
-        if entry.state != "WITHDRAWN" or not readers or any(r.is_held for r in readers):
-            return []
-        size = self._pages.bytes
-        text = f"{size} bytes of block{b} are held for a request that is gone"
-        return [Damage("owner", f"block{b}", float(size), text)]
