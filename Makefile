@@ -69,7 +69,7 @@ docs: $(STAMP) ## Write the generated parts of the README and the generated page
 	$(BIN)/kvspec formulas --markdown docs/formulas.md
 	$(BIN)/kvspec projections --markdown docs/projections.md
 	$(BIN)/kvspec report --rules docs/rules.md
-	$(BIN)/kvspec report --readme README.md
+	$(BIN)/kvspec report --readme README.md --readme docs/results.md
 
 clean: ## Remove build products and caches
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

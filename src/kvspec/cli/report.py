@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from kvspec.cli.errors import UsageError
 from kvspec.cli.output import Flag, Output, check_writable, deliver
@@ -13,7 +15,7 @@ from kvspec.cli.verdicts import HOLDS, VIOLATED, Answer
 
 def report(
     *,
-    readme: Path | None = None,
+    readme: Annotated[list[Path] | None, Parameter(negative="")] = None,
     rules: Path | None = None,
     results: Path | None = None,
     check: Flag = False,
@@ -25,7 +27,7 @@ def report(
     and claims come from `kvspec verify`, which is run if no file has its answer.
 
     Args:
-        readme: the file whose parts are made anew.
+        readme: a file whose parts are made anew; may be given again.
         rules: write the page of all rules to this file, and nothing else.
         results: the answer of `kvspec verify --json`, in a file.
         check: write nothing; a part of the file that is not current is `violated`. Nothing is run
@@ -33,7 +35,7 @@ def report(
         output: how the answer is told.
     """
     if rules is not None:
-        if readme is not None or results is not None or check:
+        if readme or results is not None or check:
             raise UsageError(
                 "--rules is for itself",
                 "another option beside it",
@@ -42,7 +44,7 @@ def report(
                 "kvspec report --rules docs/rules.md",
             )
         return deliver(_write_rules(rules), output)
-    if readme is None:
+    if not readme:
         if check:
             raise UsageError(
                 "--check needs a file to check",
@@ -52,26 +54,47 @@ def report(
                 "kvspec report --readme README.md --check",
             )
         return deliver(_print_all(), output)
-    from kvspec.report.readme import PartsError, differences, regenerate
-
-    text = _read(readme, "--readme")
-    try:
-        if check:
-            return deliver(_checked(readme, differences(readme)), output)
-        found = _results(results)
-        readme.write_text(regenerate(text, found), encoding="utf-8")
-    except PartsError as error:
-        raise UsageError(
-            f"{readme} cannot be made anew",
-            str(error).split(", expected ")[0].removeprefix("found "),
-            str(error).split(", expected ")[-1],
-            str(readme),
-            "mark the places of the parts",
-        ) from error
+    if check:
+        return deliver(_checked(readme, [_compared(path) for path in readme]), output)
+    for path in readme:
+        _compared(path)  # what cannot be made anew is told before anything is run
+    found = _results(results)
+    for path in readme:
+        _renew(path, found)
     verdict = str(found["verdict"])
-    told = f"wrote {readme}; the results in it are: {verdict}"
-    return deliver(
-        Answer("report", verdict, {"readme": str(readme), "verdict": verdict}, told), output
+    names = ", ".join(str(path) for path in readme)
+    told = f"wrote {names}; the results in it are: {verdict}"
+    data = {"readme": [str(path) for path in readme], "verdict": verdict}
+    return deliver(Answer("report", verdict, data, told), output)
+
+
+def _compared(path: Path) -> dict[str, list[str]]:
+    """What is wrong with each part of a file that is not current."""
+    from kvspec.report.readme import PartsError, differences
+
+    _read(path, "--readme")
+    try:
+        return differences(path)
+    except PartsError as error:
+        raise _unmarked(path, error) from error
+
+
+def _renew(path: Path, found: dict[str, Any]) -> None:
+    from kvspec.report.readme import PartsError, regenerate
+
+    try:
+        path.write_text(regenerate(_read(path, "--readme"), found), encoding="utf-8")
+    except PartsError as error:
+        raise _unmarked(path, error) from error
+
+
+def _unmarked(path: Path, error: ValueError) -> UsageError:
+    return UsageError(
+        f"{path} cannot be made anew",
+        str(error).split(", expected ")[0].removeprefix("found "),
+        str(error).split(", expected ")[-1],
+        str(path),
+        "mark the places of the parts",
     )
 
 
@@ -90,21 +113,24 @@ def _print_all() -> Answer:
     return Answer("report", HOLDS, {"parts": parts}, "\n\n".join(parts.values()))
 
 
-def _checked(readme: Path, wrong: dict[str, list[str]]) -> Answer:
+def _checked(paths: list[Path], found: list[dict[str, list[str]]]) -> Answer:
     from kvspec.report.measured import UNCHECKED
 
-    verdict = VIOLATED if wrong else HOLDS
-    lines = [f"{name}: {each}" for name, told in wrong.items() for each in told]
-    if wrong:
-        lines.append(
-            f"{verdict}: {readme}, {', '.join(wrong)} not current; run kvspec report --readme {readme}"
-        )
-    else:
-        lines.append(f"{verdict}: {readme}, every part is current; not run again: {UNCHECKED}")
+    verdict = VIOLATED if any(found) else HOLDS
+    lines: list[str] = []
+    for path, wrong in zip(paths, found, strict=True):
+        lines.extend(f"{name}: {each}" for name, told in wrong.items() for each in told)
+        if wrong:
+            lines.append(
+                f"{VIOLATED}: {path}, {', '.join(wrong)} not current; run kvspec report --readme {path}"
+            )
+        else:
+            lines.append(f"{HOLDS}: {path}, every part is current; not run again: {UNCHECKED}")
     data = {
-        "readme": str(readme),
-        "outdated": list(wrong),
-        "differences": wrong,
+        "files": [
+            {"readme": str(path), "outdated": list(wrong), "differences": wrong}
+            for path, wrong in zip(paths, found, strict=True)
+        ],
         "unchecked": UNCHECKED,
         "verdict": verdict,
     }

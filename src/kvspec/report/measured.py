@@ -27,9 +27,9 @@ _Cells = tuple[str, ...]
 
 
 def wrong_cells(name: str, text: str) -> list[str]:
-    """What differs in the table `results` or `claims`, one sentence each."""
+    """What differs in the table `summary`, `results` or `claims`, one sentence each."""
     found = _rows(text)
-    expected = list(_claims() if name == "claims" else _results())
+    expected = list({"claims": _claims, "results": _results, "summary": _summary}[name]())
     keys = 1 if name == "claims" else 2
     wrong = [
         f"no row for {' '.join(cells[:keys])}" for cells in expected if not _of(cells, found, keys)
@@ -72,6 +72,32 @@ def _results() -> Iterator[_Cells]:
     """Check and place, then patterns of extent, time and verdict."""
     for name in SPECIFICATION:
         yield from _of_system(find_system(name))
+    yield from _others()
+
+
+def _summary() -> Iterator[_Cells]:
+    """The same with one row for each system."""
+    for name in SPECIFICATION:
+        rows = list(_of_system(find_system(name)))
+        extents = {command: [row[2] for row in rows if row[0] == command] for command, *_ in rows}
+        quick = [one for one in find_system(name).instances.values() if not one.slow]
+        counts = [one.expected.states for one in quick if one.expected]
+        states = f"{sum(counts):,}" if len(counts) == len(quick) else r"[\d,]+"
+        parts = [f"{len(quick)} instances, {states} states"]
+        parts += [
+            part for command in ("prove", "mutants", "atlas") for part in extents.get(command, ())
+        ]
+        yield "system", name, "; ".join(_alone(parts)), _SECONDS, "holds"
+    yield from _others()
+
+
+def _alone(parts: Sequence[str]) -> Iterator[str]:
+    """Patterns that stand in one cell: what each refers back to is its own."""
+    yield from (part.replace(r"([\d,]+) of \1", r"[\d,]+ of [\d,]+") for part in parts)
+
+
+def _others() -> Iterator[_Cells]:
+    """What is checked of no system alone."""
     yield from _of_library()
     yield "formulas", "all values", _formulas(), _SECONDS, "holds"
     kinds, cases = _cases()

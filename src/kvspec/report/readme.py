@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kvspec.report.moves import Move
 
 FIXED = ("phases", "appends", "service", "picture", "figures")
-MEASURED = ("results", "claims")
+MEASURED = ("summary", "results", "claims")
 _PART = re.compile(r"<!-- kvspec (\w+) -->\n(.*?)<!-- end \1 -->", re.DOTALL)
 
 
@@ -87,6 +87,10 @@ def make_part(name: str, results: Mapping[str, Any] | None) -> str:
         return f"\n```text\n{publication_picture().rstrip()}\n```\n\n"
     if results is None:
         raise PartsError(f"the part {name} needs the results of kvspec verify")
+    if name == "summary":
+        from kvspec.report.results import summary_markdown
+
+        return f"\n{summary_markdown(results['results'])}\n\n"
     if name == "results":
         from kvspec.report.results import result_markdown
 

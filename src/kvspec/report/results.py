@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kvspec.report.tables import markdown_table, text_table
@@ -28,6 +28,43 @@ def result_table(results: Iterable[Result]) -> str:
 def result_markdown(results: Iterable[Result]) -> str:
     """The table as Markdown."""
     return markdown_table(HEAD, result_rows(results), right=(3,))
+
+
+def summary_rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
+    """A row for each system, with all that was checked of it, and one for every other stage."""
+    rows: list[tuple[str, ...]] = []
+    systems: dict[str, list[Result]] = {}
+    for result in results:
+        if result["command"] in SYSTEM_STAGES and "system" in result:
+            systems.setdefault(str(result["system"]), []).append(result)
+        else:
+            rows.extend(result_rows([result]))
+    return [*(_system_row(name, found) for name, found in systems.items()), *rows]
+
+
+def summary_markdown(results: Iterable[Result]) -> str:
+    """The short table as Markdown."""
+    return markdown_table(HEAD, summary_rows(results), right=(3,))
+
+
+SYSTEM_STAGES = ("explore", "prove", "mutants", "atlas")
+"""The stages that are told together for a system, in this order."""
+
+
+def _system_row(name: str, found: Sequence[Result]) -> tuple[str, ...]:
+    parts: list[str] = []
+    for command in SYSTEM_STAGES:
+        of_kind = [result for result in found if result["command"] == command]
+        if command == "explore" and of_kind:
+            states = sum(result.get("states", 0) for result in of_kind)
+            parts.append(f"{len(of_kind)} instances, {states:,} states")
+        else:
+            parts.extend(_told(result)[2] for result in of_kind)
+    from kvspec.cli.verdicts import worst
+
+    seconds = sum(result["wall_seconds"] for result in found)
+    verdict = worst(result["verdict"] for result in found)
+    return "system", name, "; ".join(parts), f"{seconds:.1f} s", verdict
 
 
 def within(preemptions: int) -> str:
