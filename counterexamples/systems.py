@@ -21,7 +21,34 @@ import attrs
 from kvspec.counterexamples.errors import UnknownNameError
 from kvspec.spec.language import DefinitionError, Instance, Properties, System
 
-SPECIFICATION = ("core", "serving", "numbering", "scheduling", "journal")
+SPECIFICATION = (
+    "core",
+    "serving",
+    "numbering",
+    "scheduling",
+    "journal",
+    "tickets",
+    "ownership",
+    "tables",
+    "pressure",
+    "tiers",
+    "transfer",
+    "handoff",
+    "completion",
+    "coverage",
+    "locks",
+    "fan_out",
+    "run_ahead",
+    "drafting",
+    "index",
+    "identity",
+    "bundle",
+    "residency",
+    "positions",
+    "sessions",
+    "observation",
+    "replica",
+)
 """The systems that are the specification: all that is said of them is checked, and every rule is broken."""
 
 _FOLDERS = ("kvspec.spec", "kvspec.spec.runtimes", "kvspec.spec.examples")

@@ -15,15 +15,25 @@ from kvspec.models.backend import Backend
 
 _MECHANISMS = "kvspec.models.decode.mechanisms"
 _WITH_MECHANISMS = (
+    "bundle",
+    "completion",
+    "coverage",
+    "drafting",
+    "fan_out",
+    "handoff",
+    "index",
+    "identity",
+    "locks",
     "ownership",
+    "positions",
+    "pressure",
+    "residency",
+    "run_ahead",
+    "sessions",
+    "tables",
+    "tickets",
     "tiers",
     "transfer",
-    "completion",
-    "run_ahead",
-    "index",
-    "bundle",
-    "residency",
-    "sessions",
 )
 SOUND = {"core": "kvspec.models.decode.backend:DecodeBackend"} | {
     name: f"{_MECHANISMS}.{name}:Cache" for name in _WITH_MECHANISMS
