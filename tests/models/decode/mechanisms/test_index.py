@@ -1,11 +1,16 @@
 """The prefix index over real pages: the atlas replayed on it, its damage in numbers, all it can do."""
 
 from copy import deepcopy
+from importlib.resources import files
+from pathlib import Path
 
 import pytest
 import torch
 
+from kvspec.counterexamples import library
 from kvspec.counterexamples.atlas_files import trace_of_case
+from kvspec.counterexamples.files import read_trace
+from kvspec.counterexamples.mutants import file_name
 from kvspec.counterexamples.replay import replay
 from kvspec.counterexamples.targets import faulty_backend, sound_backend
 from kvspec.models.concrete import Event, Machine
@@ -24,6 +29,7 @@ from kvspec.properties.index import index as claims
 from kvspec.properties.stateful import make_plan, run
 from kvspec.spec import index
 
+LIBRARY = Path(str(files(library))) / "index"
 CASES = [*CHUNKS.cases, *SLEEPS.cases, OTHER_ADAPTER]
 SHOWN = {
     "index_rows.drop-assignment.kept": {"rows", "logits"},
@@ -69,6 +75,16 @@ def test_the_faulty_index_shows_damage(traces, name, kinds):
     assert found.outcome == "damage_shown", found.message
     assert {harm.kind for harm in found.steps[-1].damage} == kinds
     assert all(harm.amount > 0 for harm in found.steps[-1].damage)
+
+
+@pytest.mark.parametrize("name", sorted(set(FAULTS) - set(SHOWN)))
+def test_faults_without_a_case_show_damage_on_their_mutant(name):
+    """A fault that no case of the atlas has goes the way of the mutant of its name, and does harm."""
+    trace = read_trace(LIBRARY / file_name(name))
+    assert replay(trace, sound_backend("index")).passed
+    found = replay(trace, faulty_backend("index", name), faulty=True)
+    assert found.outcome == "damage_shown", found.message
+    assert {harm.kind for harm in found.steps[-1].damage} == {"rows", "logits"}
 
 
 def driven(instance, cache, walks, examples):
