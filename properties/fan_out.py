@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvspec.properties.core import properties as core
-from kvspec.spec.append import Txn, TxnState, base_generation, is_live, state, target
+from kvspec.spec.append import Txn, TxnState, is_live, state
 from kvspec.spec.fan_out import (
     Seat,
     cancel_group,
@@ -17,7 +17,6 @@ from kvspec.spec.fan_out import (
 from kvspec.spec.handles import (
     Handle,
     Phase,
-    generation,
     is_free,
     is_held,
     is_terminal,
@@ -152,22 +151,6 @@ def a_cancel_of_a_group_ends_its_appends() -> Expr:
             where(
                 after(phase[h]) == phase[h], after(is_live(x)), after(state[x] == TxnState.ABORTED)
             ),
-        ),
-    )
-
-
-@fan_out.step
-def an_append_to_no_member_is_left_alone() -> Expr:
-    """A cancel of a group leaves appends to earlier requests of a handle as they are."""
-    return forall(
-        Txn,
-        Handle,
-        lambda x, h: implies(
-            fired(cancel_group)
-            & is_live(x)
-            & (target[x] == h)
-            & (base_generation[x] != generation[h]),
-            after(is_live(x)),
         ),
     )
 

@@ -58,7 +58,8 @@ def driven(instance, walks, examples):
 def test_the_sound_cache_does_what_two_requests_allow():
     """Random walks over two requests of one handle go as specified, without damage."""
     report = driven(completion.NEXT_REQUEST, 1_000, 5)
-    assert report.holds, report.text()
+    assert report.failure is None, report.text()
+    assert report.touched > 100
 
 
 @pytest.mark.slow

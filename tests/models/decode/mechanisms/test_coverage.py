@@ -70,7 +70,8 @@ ONE_PART = coverage.make_instance("ONE", "one part")
 def test_the_sound_cache_does_what_a_load_of_one_part_allows():
     """Random walks with loads of one part go as specified, without damage."""
     report = driven(ONE_PART, 500, 4)
-    assert report.holds, report.text()
+    assert report.failure is None, report.text()
+    assert report.touched > 200
 
 
 @pytest.mark.slow
