@@ -6,7 +6,7 @@ import attrs
 
 from kvspec.spec import core, serving
 from kvspec.spec.append import begin, count
-from kvspec.spec.bundle import asked, attach, carried, constrained, died, replay, rollback, system
+from kvspec.spec.bundle import asked, attach, carried, constrained, died, system
 from kvspec.spec.frontier import emit, stop, tokens
 from kvspec.spec.handles import Handle, Phase, length, parent, phase
 from kvspec.spec.language import Counts, Expr, Instance, Limit, forall, is_some, limit
@@ -47,7 +47,7 @@ def make_instance(
     return attrs.evolve(
         made,
         system=system,
-        constants={**made.constants, rollback.name: rollbacks, replay.name: replays},
+        constants={**made.constants, "rollback": rollbacks, "replay": replays},
         limits=(*made.limits, *limits),
         expected=expected,
     )

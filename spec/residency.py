@@ -184,7 +184,7 @@ def make_instance(
     return attrs.evolve(
         made,
         system=system,
-        constants={**made.constants, window.name: windows},
+        constants={**made.constants, "window": windows},
         limits=(*made.limits, *limits),
         expected=expected,
     )

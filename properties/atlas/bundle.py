@@ -145,17 +145,26 @@ NO_MOVE = _instance(
     blocks=2,
     limits=ONCE,
 )
+RESENT = _instance(
+    "RESENT",
+    "a request with one output, and a worker that is sent its prompt",
+    Counts(5_029, 20_833, 17, 4),
+    handles=2,
+    blocks=2,
+    limits=ONCE,
+)
 NOWHERE = _instance(
     "NOWHERE", "a lost request that no worker can take over", Counts(261, 1_007, 9, 3)
 )
 TWICE = _instance(
     "TWICE",
     "a lost request and one that continues it",
-    Counts(2_825, 11_257, 9, 3),
+    Counts(331, 1_099, 9, 1),
     txns=0,
     handles=2,
     blocks=2,
     versions=0,
+    limits=MOVES,
 )
 
 
@@ -378,7 +387,7 @@ GRAMMAR_LEFT = Group(
             PROMPT_ALONE,
             bundle,
             "a_continuation_begins_at_the_last_output",
-            MOVE,
+            RESENT,
         ),
         Case(
             "A repeated call continues the request a second time.",
