@@ -49,6 +49,8 @@ from kvspec.spec.ownership import (
 from kvspec.spec.passes import Pass, has_passed, in_flight, settle
 from kvspec.spec.prefix import Block, evict, filled, owner
 
+__all__ = ["ownership"]
+
 
 @ownership.step
 def no_pass_writes_into_a_block_of_another_request() -> Expr:

@@ -339,26 +339,39 @@ def make_instance(
     name: str,
     doc: str,
     *,
+    handles: int = 2,
+    blocks: int = 1,
+    generations: int = 1,
     passes: int = 0,
     loads: int = 0,
+    txns: int = 0,
+    rows: int = 0,
+    layers: int = 1,
+    keys: int = 1,
     ticks: int | None = None,
     expected: Counts | None = None,
-    **sizes: int,
 ) -> Instance:
-    """An instance of one layer, by default without appends and truncations, and then without lengths.
+    """An instance with one row a request where there are appends, and else without lengths.
 
     ticks: passes that may be dispatched in all, by default one for each record.
     """
-    given = {"handles": 2, "txns": 0, "layers": 1, "versions": 0, "longest": 0, **sizes}
     made = core.make_instance(
         name,
         doc,
         of=system,
+        handles=handles,
+        blocks=blocks,
+        generations=generations,
+        txns=txns,
+        rows=rows,
+        layers=layers,
+        keys=keys,
+        versions=min(txns, 1),
+        longest=min(txns, 1),
         more={Pass: passes, Load: loads, Tick: passes if ticks is None else ticks},
         expected=expected,
-        **given,
     )
-    bounds = made.bounds if given["txns"] else {**made.bounds, "Length": 0}
+    bounds = made.bounds if txns else {**made.bounds, "Length": 0}
     limits = (*made.limits, dispatches_below_the_last_tick)
     return attrs.evolve(made, bounds=bounds, limits=limits)
 
@@ -398,8 +411,6 @@ LIFE = make_instance(
     handles=1,
     txns=1,
     rows=1,
-    versions=1,
-    longest=1,
     passes=1,
     expected=Counts(732, 3_626, 13, 6),
 )

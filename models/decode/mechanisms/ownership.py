@@ -1,0 +1,395 @@
+"""Blocks that requests share, release and reuse, over a real decoder, with faults to switch on.
+
+Modelled: passes that are queued and computed when they settle, so that a late one writes its row wherever
+its block is by then; loads, whose rows a peer writes when they land; copies on write, made by the next
+pass. What may be reused is decided by counts of the cache's own: blocks by request, fences, holds.
+Damage: rows in a request's block that an uncached run does not give, logits behind them, and bytes of
+blocks that are held though nothing is left to lift the hold.
+Left out: appends and batch rows of the core, so that an instance must have none of them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from attrs import define, field
+
+from kvspec.models.backend import Damage, Reply
+from kvspec.models.concrete.machine import Event
+from kvspec.models.concrete.state import State, Value
+from kvspec.models.decode.backend_model import VOCAB, Model
+from kvspec.models.decode.mechanisms.ownership_rows import BlockRows
+from kvspec.models.decode.mechanisms.slot_rows import small_model
+from kvspec.spec.language import Instance
+
+FAULTS: Final = {
+    "evict.drop-guard.HELD_FOR_WRITER": "a block is freed that a peer may still write",
+    "release.hold-what-was-completed": "a block is held for its load though the completion was seen",
+    "expire.no-lease": "no lease ends, so that a hold waits for the peer",
+    "release.fence-at-the-running-step": "a block waits for the pass that runs, and for no later one",
+    "dispatch.drop-guard.TAIL_SHARED": "a request appends into a block that others have",
+    "release.drop-assignment.source": "the source of a copy outlives its request",
+}
+"""Every fault that the cache can be given, by name, with what it does."""
+
+PROMPT: Final = 2
+"""Tokens of a prompt."""
+
+
+def fault_for(mutation: str) -> str | None:
+    """The fault that makes the cache behave like a mutation of its rules, or None."""
+    return mutation if mutation in FAULTS else None
+
+
+@cache
+def shared_model() -> Model:
+    """The decoder of every cache of this kind."""
+    return small_model()
+
+
+def _token(salt: int) -> int:
+    return (3 + 7 * salt) % VOCAB
+
+
+@define(eq=False)
+class Request:
+    """A handle, and the request that has it: its tokens with rows, and those that are queued."""
+
+    phase: str = "VACANT"
+    generation: int = 0
+    version: int = 0
+    abi: int | None = None
+    parent: int | None = None
+    block: int | None = None
+    tokens: list[int] = field(factory=list)
+    queued: int = 0
+    source: int | None = None
+    source_generation: int = 0
+
+
+@define(eq=False)
+class Queued:
+    """A pass in flight: for whom, which block, and the row that it will write."""
+
+    number: int
+    handle: int
+    generation: int
+    block: int
+    token: int
+    position: int
+
+
+@define(eq=False)
+class Loading:
+    """A load: for whom, into which block, which tokens, and how far it has come."""
+
+    handle: int
+    generation: int
+    block: int
+    tokens: list[int]
+    state: str = "LOADING"
+
+    @property
+    def is_outstanding(self) -> bool:
+        """Bytes or their completion are still to come."""
+        return self.state in ("LOADING", "LANDED")
+
+
+class _RefusedError(Exception):
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Cache:
+    """The blocks and who has to do with them (`kvspec.models.backend.Backend` of ownership).
+
+    Raises:
+        ValueError: a fault is not one of ``FAULTS``, or an instance has appends or batch rows.
+    """
+
+    def __init__(self, faults: tuple[str, ...] = ()) -> None:
+        unknown = sorted(set(faults) - FAULTS.keys())
+        if unknown:
+            raise ValueError(
+                f"found the faults {', '.join(unknown)}, expected names out of {', '.join(FAULTS)}"
+            )
+        self._faults = frozenset(faults)
+
+    def reset(self, instance: Instance) -> None:
+        """Begin anew with empty blocks, and a handle for each of the instance."""
+        for sort in ("Txn", "Row"):
+            if instance.sizes[sort]:
+                raise ValueError(
+                    f"{instance.name} has {instance.sizes[sort]} members of {sort}, and this cache has "
+                    "neither appends nor batch rows: give an instance without"
+                )
+        self._variables = list(instance.system.variables)
+        self._layers, blocks = instance.sizes["Layer"], instance.sizes["Block"]
+        self._rows = BlockRows(shared_model(), blocks, PROMPT + instance.bounds["Tick"] + 1)
+        self._requests = [Request() for _ in range(instance.sizes["Handle"])]
+        self._free = set(range(blocks))
+        self._fence = [0] * blocks
+        self._held = [False] * blocks
+        self._passes: list[Queued | None] = [None] * instance.sizes["Pass"]
+        self._loads: list[Loading | None] = [None] * instance.sizes["Load"]
+        self._dispatched = self._settled = self._salt = 0
+        self._is_peer_gone = False
+
+    def perform(self, event: Event) -> Reply:
+        """Carry out an event, or refuse it and change nothing."""
+        self._action = event.action
+        try:
+            getattr(self, f"_{event.action}")(**event.names)
+        except _RefusedError as refused:
+            return Reply(accepted=False, code=refused.code)
+        return Reply(accepted=True)
+
+    def _need(self, holds: bool, code: str) -> None:
+        """Refuse with the code, unless the check holds or is left out."""
+        if not holds and f"{self._action}.drop-guard.{code}" not in self._faults:
+            raise _RefusedError(code)
+
+    def _ready(self, h: int) -> Request:
+        request = self._requests[h]
+        self._need(request.phase == "DECODE_READY", "HANDLE_TERMINAL")
+        return request
+
+    def _is_alone(self, h: int, b: int) -> bool:
+        others = [r for g, r in enumerate(self._requests) if g != h]
+        return all(b not in (other.block, other.source) for other in others)
+
+    def _is_queued(self, b: int | None) -> bool:
+        return any(q is not None and q.block == b for q in self._passes)
+
+    def _is_loaded(self, b: int | None) -> bool:
+        return any(x is not None and x.is_outstanding and x.block == b for x in self._loads)
+
+    def _next_token(self) -> int:
+        self._salt += 1
+        return _token(self._salt)
+
+    # The life of a request.
+
+    def _allocate(self, h: int, b: int, a: int) -> None:
+        request = self._requests[h]
+        self._need(request.phase in ("VACANT", "RELEASED"), "HANDLE_LIVE")
+        self._need(b in self._free, "BLOCK_IN_USE")
+        request.phase, request.version, request.abi, request.parent = "DECODE_READY", 0, a, None
+        request.tokens, request.queued = [self._next_token() for _ in range(PROMPT)], 0
+        request.block = b
+        self._free.remove(b)
+        self._rows.clear(b)
+        self._rows.put(b, request.tokens)
+
+    def _fork(self, p: int, children: tuple[bool, ...], n: int) -> None:
+        parent = self._ready(p)
+        chosen = [self._requests[c] for c, is_child in enumerate(children) if is_child]
+        self._need(bool(chosen), "NO_CHILD")
+        self._need(n == 0, "BEYOND_COMMITTED")
+        self._need(all(c.phase in ("VACANT", "RELEASED") for c in chosen), "CHILD_IN_USE")
+        self._need(parent.source is None, "COPY_PENDING")
+        busy = self._is_queued(parent.block) or self._is_loaded(parent.block)
+        self._need(not busy, "WRITE_OUTSTANDING")
+        for child in chosen:
+            child.phase, child.version, child.abi, child.parent = "DECODE_READY", 0, parent.abi, p
+            child.tokens, child.queued, child.block = list(parent.tokens), 0, parent.block
+
+    def _truncate(self, h: int, n: int) -> None:
+        request = self._ready(h)
+        self._need(n == 0, "BEYOND_COMMITTED")
+        request.version += 1
+
+    def _cancel_request(self, h: int) -> None:
+        self._ready(h).phase = "CANCELLED"
+
+    def _finish(self, h: int) -> None:
+        self._ready(h).phase = "FINISHED"
+
+    def _release(self, h: int) -> None:
+        request = self._requests[h]
+        self._need(request.phase in ("FINISHED", "CANCELLED"), "NOT_TERMINAL")
+        b = request.block
+        if b is not None:
+            self._fence[b] = self._fence_of_release()
+            self._held[b] = self._held[b] or self._is_to_hold(b)
+        for number, x in enumerate(self._loads):
+            if x is not None and x.handle == h and x.state == "SEEN":
+                self._loads[number] = None
+        request.phase, request.block = "RELEASED", None
+        request.generation += 1
+        request.source_generation = 0
+        if "release.drop-assignment.source" not in self._faults:
+            request.source = None
+
+    def _fence_of_release(self) -> int:
+        if "release.fence-at-the-running-step" in self._faults:
+            return min(self._settled + 1, self._dispatched)
+        return self._dispatched
+
+    def _is_to_hold(self, b: int) -> bool:
+        if "release.hold-what-was-completed" in self._faults:
+            return any(x is not None and x.block == b for x in self._loads)
+        return self._is_loaded(b)
+
+    def _evict(self, b: int) -> None:
+        self._need(b not in self._free, "BLOCK_EMPTY")
+        self._need(all(r.block != b for r in self._requests), "STILL_OWNED")
+        self._need(self._fence[b] <= self._settled, "BEHIND_FENCE")
+        self._need(not self._held[b], "HELD_FOR_WRITER")
+        self._need(all(r.source != b for r in self._requests), "COPIED_FROM")
+        self._free.add(b)
+
+    def _leave(self, h: int) -> None:  # noqa: ARG002  # no handle is in a batch row
+        self._need(False, "NOT_IN_BATCH")
+
+    def _reorder(self, source: tuple[int, ...]) -> None:
+        """Nothing is in a batch row, so that nothing moves."""
+
+    # Passes and copies.
+
+    def _dispatch(self, p: int, h: int, b: int) -> None:
+        self._need(self._passes[p] is None, "PASS_IN_USE")
+        request = self._ready(h)
+        self._need(request.block == b, "NOT_OWNED")
+        self._need(self._is_alone(h, b), "TAIL_SHARED")
+        self._need(not self._is_loaded(b), "WRITE_OUTSTANDING")
+        self._dispatched += 1
+        position = len(request.tokens) + request.queued
+        request.queued += 1
+        self._passes[p] = Queued(
+            self._dispatched, h, request.generation, b, self._next_token(), position
+        )
+
+    def _settle(self, p: int) -> None:
+        run = self._passes[p]
+        if run is None or run.number != self._settled + 1:
+            raise _RefusedError("PASS_NOT_NEXT")
+        request = self._requests[run.handle]
+        is_live = request.block == run.block and request.generation == run.generation
+        if is_live and request.source is not None:
+            self._rows.copy(request.source, run.block)
+            request.source, request.source_generation = None, 0
+        self._rows.append(run.block, run.token, run.position)
+        if is_live:
+            request.tokens.append(run.token)
+            request.queued -= 1
+        self._settled, self._passes[p] = run.number, None
+
+    def _copy(self, h: int, b: int, c: int) -> None:
+        request = self._ready(h)
+        self._need(request.block == b, "NOT_OWNED")
+        self._need(not self._is_alone(h, b), "TAIL_NOT_SHARED")
+        self._need(c in self._free, "BLOCK_IN_USE")
+        self._free.remove(c)
+        self._rows.clear(c)
+        request.source, request.source_generation = b, request.generation
+        request.block = c
+
+    # Loads.
+
+    def _load(self, x: int, h: int, b: int) -> None:
+        self._need(self._loads[x] is None, "LOAD_IN_USE")
+        request = self._ready(h)
+        self._need(request.block == b, "NOT_OWNED")
+        self._need(self._is_alone(h, b), "TAIL_SHARED")
+        self._need(not self._is_queued(b) and not self._is_loaded(b), "WRITE_OUTSTANDING")
+        self._loads[x] = Loading(h, request.generation, b, list(request.tokens))
+
+    def _outstanding(self, x: int, states: tuple[str, ...], code: str) -> Loading:
+        found = self._loads[x]
+        if found is None or found.state not in states:
+            raise _RefusedError(code)
+        return found
+
+    def _land(self, x: int) -> None:
+        self._need(not self._is_peer_gone, "PEER_GONE")
+        found = self._outstanding(x, ("LOADING",), "NOT_LOADING")
+        self._rows.put(found.block, found.tokens)
+        found.state = "LANDED"
+
+    def _complete(self, x: int) -> None:
+        self._need(not self._is_peer_gone, "PEER_GONE")
+        found = self._outstanding(x, ("LANDED",), "NOT_LANDED")
+        found.state = "SEEN"
+        if self._held[found.block]:
+            self._lift(x, found)
+
+    def _acknowledge(self, x: int) -> None:
+        self._need(not self._is_peer_gone, "PEER_GONE")
+        found = self._outstanding(x, ("LOADING", "LANDED"), "NOT_HELD")
+        self._need(self._held[found.block], "NOT_HELD")
+        self._lift(x, found)
+
+    def _expire(self, x: int) -> None:
+        states = () if "expire.no-lease" in self._faults else ("LOADING", "LANDED")
+        self._lift(x, self._outstanding(x, states, "NOT_OUTSTANDING"))
+
+    def _lift(self, x: int, found: Loading) -> None:
+        self._held[found.block] = False
+        self._loads[x] = None
+
+    def _lose_peer(self) -> None:
+        self._need(not self._is_peer_gone, "PEER_GONE")
+        self._is_peer_gone = True
+
+    # What is there.
+
+    def observe(self) -> State:
+        """Every variable of the system, read off the tables."""
+        seen = {**self._seen_of_requests(), **self._seen_of_accesses()}
+        return State(tuple(tuple(seen.get(name, ())) for name in self._variables))
+
+    def _seen_of_requests(self) -> dict[str, list[Value]]:
+        of, blocks = self._requests, range(len(self._fence))
+        none: list[Value] = [0] * len(of)
+        names = ("phase", "generation", "version", "abi", "parent", "source", "source_generation")
+        return {
+            **{name: [getattr(request, name) for request in of] for name in names},
+            "length": none,
+            "k_rows": none * self._layers,
+            "v_rows": none * self._layers,
+            "filled": [b not in self._free for b in blocks],
+            "owner": [request.block == b for b in blocks for request in of],
+            "fence": list(self._fence),
+            "hold": list(self._held),
+        }
+
+    def _seen_of_accesses(self) -> dict[str, list[Value]]:
+        passes, loads = self._passes, self._loads
+        return {
+            "dispatched": [self._dispatched],
+            "settled": [self._settled],
+            "in_flight": [q is not None for q in passes],
+            "pass_number": [0 if q is None else q.number for q in passes],
+            "pass_handle": [None if q is None else q.handle for q in passes],
+            "pass_generation": [0 if q is None else q.generation for q in passes],
+            "pass_block": [None if q is None else q.block for q in passes],
+            "load_state": ["IDLE" if x is None else x.state for x in loads],
+            "load_handle": [None if x is None else x.handle for x in loads],
+            "load_generation": [0 if x is None else x.generation for x in loads],
+            "load_block": [None if x is None else x.block for x in loads],
+            "peer_gone": [self._is_peer_gone],
+        }
+
+    def damage(self) -> list[Damage]:
+        """What requests find in their blocks that is not theirs, and blocks that nothing frees."""
+        found: list[Damage] = []
+        for h, request in enumerate(self._requests):
+            # Until a copy is made, its rows are read where they are.
+            waits = request.source_generation == request.generation
+            block = request.block
+            if block is not None and request.source is not None and waits:
+                block = request.source
+            if block is not None:
+                found += self._rows.damage_of(f"handle{h}", block, request.tokens)
+        for b, is_held in enumerate(self._held):
+            if is_held and not self._can_be_lifted(b):
+                text = "bytes that are held, with nothing to come that lifts the hold"
+                found.append(Damage("owner", f"block{b}", self._rows.block_bytes, text))
+        return found
+
+    def _can_be_lifted(self, b: int) -> bool:
+        answers = not self._is_peer_gone or "expire.no-lease" not in self._faults
+        return self._is_loaded(b) and answers
