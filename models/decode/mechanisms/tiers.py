@@ -5,7 +5,7 @@ between a device page and a host buffer; eviction from both; queued sends, pinne
 retracted requests, as far as they hold pages and buffers. Damage is measured at what is read: rows that
 are not those of their prefix, logits behind a path against an uncached run, and bytes that are held for
 nobody.
-Left out: the network of a send. Appends and batch rows, so that an instance must have none of them.
+Left out: the network of a send; rows of appends, which begin, are aborted and stage nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from kvspec.models.decode.mechanisms.tiers_requests import (
     Request,
     Slot,
 )
+from kvspec.models.decode.mechanisms.tiers_running import Append, Carried, Running
 from kvspec.spec.language import Instance
 
 FAULTS: Final = {
@@ -63,7 +64,7 @@ class Cache:
         loading: the nodes of which a load is under way.
 
     Raises:
-        ValueError: a fault is not one of ``FAULTS``, or an instance has appends or batch rows.
+        ValueError: a fault is not one of ``FAULTS``, or an event is of the rows of an append.
     """
 
     def __init__(self, faults: tuple[str, ...] = ()) -> None:
@@ -77,14 +78,10 @@ class Cache:
     def reset(self, instance: Instance) -> None:
         """Begin anew with a page for each node and a host buffer for each slot, all of them empty."""
         sizes = instance.sizes
-        for sort in ("Txn", "Row"):
-            if sizes[sort]:
-                raise ValueError(
-                    f"{instance.name} has {sizes[sort]} members of {sort}, and this cache has neither "
-                    "appends nor batch rows: give an instance without"
-                )
         self._variables = list(instance.system.variables)
         self.layers = sizes["Layer"]
+        self.running = Running(sizes["Txn"], sizes["Row"], sizes["Layer"])
+        self._context = int(instance.constants["context"] or 0)
         self.requests = [Request() for _ in range(sizes["Handle"])]
         self.owners: list[set[int]] = [set() for _ in range(sizes["Block"])]
         self.filled = [False] * sizes["Block"]
@@ -101,8 +98,12 @@ class Cache:
 
     def perform(self, event: Event) -> Reply:
         """Carry out an event, or refuse it and change nothing."""
-        self._action = event.action
-        do: Callable[..., None] = getattr(self, f"_{event.action}")
+        do: Callable[..., None] | None = getattr(self, f"_{event.action}", None)
+        if do is None:
+            raise ValueError(
+                f"found the event {event.action}, expected one that stages, publishes and retries no "
+                "rows: this cache has appends that begin and are aborted"
+            )
         try:
             do(**event.names)
         except RefusedError as refused:
@@ -111,8 +112,8 @@ class Cache:
 
     def observe(self) -> State:
         """Every variable of the system; whose rows a page or a buffer has is told by their bytes."""
-        found = seen(self)
-        return State(tuple(tuple(found.get(name, ())) for name in self._variables))
+        found = {**seen(self), **self.running.seen()}
+        return State(tuple(tuple(found[name]) for name in self._variables))
 
     def damage(self) -> list[Damage]:
         """Rows that are not those of their prefix, logits that are off, and bytes held for nobody."""
@@ -211,10 +212,13 @@ class Cache:
     def _cancel_request(self, h: int) -> None:
         self._need_ready(h)
         self.requests[h].phase = "CANCELLED"
+        for append in self.running.appends_to(h, self.requests[h].generation):
+            append.abort()
 
     def _release(self, h: int) -> None:
         request = self.requests[h]
         self._need(request.phase in ("FINISHED", "CANCELLED"), "NOT_TERMINAL")
+        self._need(not self.running.carries(h), "ROW_HOLDS_HANDLE")
         request.phase = "RELEASED"
         request.generation += 1
         for owners in self.owners:
@@ -229,11 +233,35 @@ class Cache:
         self._need(not self.owners[b], "STILL_OWNED")
         self.filled[b] = False
 
-    def _leave(self, h: int) -> None:  # noqa: ARG002  # no handle is in a batch row
-        self._need(False, "NOT_IN_BATCH")
+    def _begin(self, x: int, h: int, k: int, a: int, p: int, n: int) -> None:
+        request = self.requests[h]
+        self._need(self.running.appends[x].state == "IDLE", "TXN_IN_USE")
+        self._need_ready(h)
+        self._need(request.abi == a, "ABI_MISMATCH")
+        self._need(p == 0, "POSITION_MISMATCH")
+        self._need(n >= 1, "EMPTY_APPEND")
+        self._need(n <= self._context, "CONTEXT_FULL")
+        self._need(not self.is_retracted(h), "RETRACTED")
+        self.running.appends[x] = Append("OPEN", h, request.generation, request.version, a, k, n)
+
+    def _cancel_txn(self, x: int) -> None:
+        self._need(self.running.appends[x].state == "OPEN", "TXN_CLOSED")
+        self.running.appends[x].abort()
+
+    def _enter(self, r: int, h: int) -> None:
+        self._need_ready(h)
+        self._need(self.running.batch[r].row_cache is None, "ROW_TAKEN")
+        self._need(not self.running.carries(h), "IN_BATCH")
+        self._need(not self.is_retracted(h), "RETRACTED")
+        self.running.batch[r] = Carried(h, self.requests[h].parent)
+
+    def _leave(self, h: int) -> None:
+        self._need(self.running.carries(h), "NOT_IN_BATCH")
+        self.running.batch = [Carried() if r.row_cache == h else r for r in self.running.batch]
 
     def _reorder(self, source: tuple[int, ...]) -> None:
-        """Nothing is in a batch row, so that nothing moves."""
+        self._need(len(set(source)) == len(source), "NOT_A_PERMUTATION")
+        self.running.batch = [self.running.batch[r] for r in source]
 
     def _drop_references(self, h: int) -> None:
         self.requests[h].path = ()
@@ -244,6 +272,9 @@ class Cache:
         self._need_ready(h)
         self._need(not self.is_retracted(h), "RETRACTED")
         self._need(self.slots[s].is_empty, "SLOT_TAKEN")
+        self._need(not self.running.carries(h), "ROW_HOLDS_HANDLE")
+        appends = self.running.appends_to(h, self.requests[h].generation)
+        self._need(not appends, "APPEND_IN_FLIGHT")
         self.slots[s].kept_for = h
         rows.copy(self.buffers[s], rows.rows_of(self.own_chain(h)))
         self._drop_references(h)

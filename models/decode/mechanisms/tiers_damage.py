@@ -22,6 +22,7 @@ def damage_of(of: Tiers) -> list[Damage]:
     for h, request in enumerate(of.requests):
         if request.path:
             found += _of_path(of, f"handle{h}", request.path)
+            found += _not_held(of, h, request.path)
     for n in sorted(of.present):
         if not any(n in request.path for request in of.requests):
             found += _of_path(of, f"whoever matches node{n}", of.chain(n))
@@ -56,6 +57,15 @@ def _of_path(of: Tiers, where: str, chain: Chain) -> list[Damage]:
         text = f"logits of {where} differ from an uncached run by up to {largest:.3g}"
         found.append(Damage("logits", where, largest, text))
     return found
+
+
+def _not_held(of: Tiers, h: int, chain: Chain) -> list[Damage]:
+    """Bytes that a request reads and has no reference to, so that eviction may take them."""
+    loose = [n for n in chain if h not in of.holders[n]]
+    size = sum(size_of(of.pages[n]) for n in loose)
+    names = ", ".join(f"node{n}" for n in loose)
+    text = f"handle{h} reads {size} bytes of {names} without a reference to them"
+    return [Damage("owner", f"handle{h}", float(size), text)] if loose else []
 
 
 def _wrong(of: Tiers, where: str, buffer: Buffer, chain: Chain) -> list[Damage]:

@@ -51,7 +51,7 @@ def whose(of: Tiers, buffer: Buffer) -> int | None:
 
 
 def seen(of: Tiers) -> dict[str, list[Value]]:
-    """Every variable of the system by name, but for those of appends and batch rows, which are empty."""
+    """Every variable of the system by name, but for those of appends and batch rows."""
     return {**_requests(of), **_tiers(of), **_receipts(of)}
 
 

@@ -1,6 +1,6 @@
 """Requests of the two tiers: their handles, their blocks, and what the core system says of them.
 
-Left out: appends and batch rows; lengths are 0 throughout.
+Left out: committed rows beside the prompt; lengths are 0 throughout.
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
 """Two tiers of real rows: the atlas replayed on them, their damage in numbers, all they can do."""
 
 import copy
+from importlib.resources import files
+from pathlib import Path
 
 import pytest
 import torch
 
 from kvspec.counterexamples.atlas_files import trace_of_case
+from kvspec.counterexamples.files import read_trace
 from kvspec.counterexamples.replay import replay
 from kvspec.counterexamples.targets import faulty_backend, sound_backend
 from kvspec.models.concrete import Event, Machine
@@ -28,9 +31,9 @@ SHOWN = {
     "evict_from_device.drop-guard.SEND_QUEUED": {"rows"},
     "evict_from_device.never-after-a-failed-send": {"owner"},
     "match.before-the-load-ends": {"rows", "logits"},
-    "match.only-above": {"rows", "logits"},
-    "match.only-the-last": {"rows", "logits"},
-    "fork.drop-assignment.reference": {"rows", "logits"},
+    "match.only-above": {"rows", "logits", "owner"},
+    "match.only-the-last": {"rows", "logits", "owner"},
+    "fork.drop-assignment.reference": {"rows", "logits", "owner"},
     "end_load.drop-assignment.load_from": {"owner"},
     "decline.drop-assignment.pins": {"owner"},
     "retrieve.a-second-time": {"rows"},
@@ -208,7 +211,25 @@ def test_an_unknown_fault_is_refused():
         Cache(faults=("forgets-all",))
 
 
-def test_an_instance_with_appends_is_refused():
-    """The cache has no appends, and says so."""
-    with pytest.raises(ValueError, match=r"has 1 members of Txn"):
-        Cache().reset(tiers.RETRACTION)
+def test_rows_of_an_append_are_not_staged_here():
+    """The cache lets appends begin and end, and says that it has no rows of them."""
+    cache = Cache()
+    cache.reset(tiers.RETRACTION)
+    with pytest.raises(ValueError, match=r"found the event stage_k, expected one that stages"):
+        cache.perform(Event("stage_k", (("x", 0), ("l", 0), ("p", 0))))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "begin.drop-guard.RETRACTED",
+        "enter.drop-guard.RETRACTED",
+        "retract.drop-guard.APPEND_IN_FLIGHT",
+        "retract.drop-guard.ROW_HOLDS_HANDLE",
+    ],
+)
+def test_where_the_tiers_meet_appends_and_the_batch_they_refuse_as_specified(name):
+    """Traces of the library with an append or a batch row end where the sound cache refuses."""
+    path = Path(str(files("kvspec.counterexamples.library"))) / "tiers" / f"{name}.json"
+    found = replay(read_trace(path), sound_backend("tiers"))
+    assert found.outcome == "refused_as_specified", found.message
