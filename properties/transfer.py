@@ -39,6 +39,8 @@ from kvspec.spec.transfer_record import (
     stage,
 )
 
+__all__ = ["transfer"]
+
 
 @transfer.witness
 def reaches_a_late_report() -> Expr:

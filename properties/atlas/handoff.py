@@ -107,11 +107,29 @@ TOLD_TWICE = put(
 
 
 def bare(
-    name: str, doc: str, expected: Counts, most: int = 0, told: int = 0, **sizes: int
+    name: str,
+    doc: str,
+    expected: Counts,
+    *,
+    handles: int = 2,
+    layers: int = 0,
+    tickets: int = 1,
+    formats: int = 1,
+    most: int = 0,
+    told: int = 0,
 ) -> Instance:
     """An instance without appends, keys, forks and lengths, and with as few tokens as it takes."""
-    sizes = {"layers": 0, "blocks": sizes.get("handles", 2), **sizes}
-    made = make_instance(name, doc, expected=expected, tokens=most, **sizes)
+    made = make_instance(
+        name,
+        doc,
+        handles=handles,
+        blocks=handles,
+        layers=layers,
+        tickets=tickets,
+        formats=formats,
+        tokens=most,
+        expected=expected,
+    )
     return attrs.evolve(
         made,
         sizes={**made.sizes, "Key": 0},

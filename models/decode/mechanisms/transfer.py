@@ -15,23 +15,20 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
-import torch
-from attrs import define, field
 
 from kvspec.models.backend import Damage
 from kvspec.models.concrete.state import State
 from kvspec.models.decode.backend import DecodeBackend
 from kvspec.models.decode.backend_tables import RefusedError
-from kvspec.models.decode.mechanisms.tiers_rows import (
-    Buffer,
-    Chain,
-    cached_logits,
-    clear,
-    copy,
-    empty,
-    rows_of,
-    size_of,
-    uncached_logits,
+from kvspec.models.decode.mechanisms.tiers_rows import Chain, clear, copy, rows_of, size_of
+from kvspec.models.decode.mechanisms.transfer_ends import (
+    Letter,
+    Move,
+    Place,
+    cells_of,
+    content,
+    logits_off,
+    wrong_bytes,
 )
 from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
@@ -55,58 +52,6 @@ OWN = ("Transfer", "Entry", "Notice", "Attempt", "Fill")
 def fault_for(mutation: str) -> str | None:
     """The fault that makes the cache behave like a mutation of its rules, or None."""
     return mutation if mutation in FAULTS else None
-
-
-@define(eq=False)
-class Move:
-    """The record of a transfer."""
-
-    stage: str = "IDLE"
-    attempt: int = 0
-    direction: str = "LOAD"
-    serves: int | None = None
-    generation: int = 0
-    block: int | None = None
-    entry: int | None = None
-    block_pin: bool = False
-    entry_pin: bool = False
-    waiter: str = "ABSENT"
-    remembered: bool = False
-    sender: str = "QUIET"
-    landed: list[bool] = field(factory=list)
-    fill: int = 0
-
-    @property
-    def is_over(self) -> bool:
-        """No attempt is under way."""
-        return self.stage in {"IDLE", "VISIBLE", "DRAINED"}
-
-    def end(self, stage: str) -> None:
-        """The attempt is over, and pins nothing."""
-        self.stage, self.block_pin, self.entry_pin = stage, False, False
-
-
-@define(eq=False)
-class Place:
-    """A block or an entry: a buffer, and the prompt whose rows it should have.
-
-    arriving: a load into the block is not admitted. state: what a lookup finds of the entry.
-    """
-
-    buffer: Buffer = field(factory=empty)
-    prompt: Chain | None = None
-    fill: int = 0
-    arriving: bool = False
-    state: str = "ABSENT"
-
-
-@define(eq=False)
-class Letter:
-    """A notice."""
-
-    state: str = "UNUSED"
-    of: int | None = None
-    attempt: int = 0
 
 
 class Cache(DecodeBackend):
@@ -195,9 +140,13 @@ class Cache(DecodeBackend):
                 tuple(m.fill for m in moves),
                 tuple(b.fill for b in self.blocks),
                 tuple(b.arriving for b in self.blocks),
-                tuple(self._content(b, layer) for b in self.blocks for layer in layers),
+                tuple(content(b, layer, self._layers) for b in self.blocks for layer in layers),
                 tuple(e.state for e in self.entries),
-                tuple(self._content(e, layer) == "ROWS" for e in self.entries for layer in layers),
+                tuple(
+                    content(e, layer, self._layers) == "ROWS"
+                    for e in self.entries
+                    for layer in layers
+                ),
                 tuple(n.state for n in letters),
                 tuple(n.of for n in letters),
                 tuple(n.attempt for n in letters),
@@ -209,8 +158,10 @@ class Cache(DecodeBackend):
         found = super().damage()
         owners = self._held().pool.owners
         for number, block in enumerate(self.blocks):
-            if owners[number] and not block.arriving and block.prompt is not None:
-                found += self._of_block(f"block{number}", block)
+            if owners[number] and not block.arriving and self._wrong_bytes(block):
+                most, where = logits_off(block), f"block{number}"
+                text = f"logits behind the rows of {where} are off by {most:g}"
+                found.append(Damage("logits", where, most, text))
         for number, entry in enumerate(self.entries):
             wrong = self._wrong_bytes(entry)
             if entry.state == "VISIBLE" and wrong:
@@ -223,40 +174,8 @@ class Cache(DecodeBackend):
                 found.append(Damage("owner", f"transfer{number}", float(size), text))
         return found
 
-    def _of_block(self, where: str, block: Place) -> list[Damage]:
-        assert block.prompt is not None  # noqa: S101  # asked by the caller
-        off = cached_logits(block.prompt, [block.buffer]) - uncached_logits(block.prompt)
-        most = float(off.abs().max())
-        if self._wrong_bytes(block) == 0:
-            return []
-        text = f"logits behind the rows of {where} are off by {most:g}"
-        return [Damage("logits", where, most, text)]
-
-    def _cells(self, layer: int) -> list[tuple[int, Any]]:
-        """The cells of the decoder that one layer of the instance stands for."""
-        return [cell for cell in rows_of((0,)) if cell[0] % self._layers == layer]
-
-    def _content(self, place: Place, layer: int) -> str:
-        """What the bytes say: the rows of the prompt, nothing, or rows of somebody else."""
-        cells = self._cells(layer)
-        if place.prompt is not None:
-            right = rows_of(place.prompt)
-            if all(torch.equal(place.buffer[cell], right[cell]) for cell in cells):
-                return "ROWS"
-        if all(not place.buffer[cell].any() for cell in cells):
-            return "NOTHING"
-        return "FOREIGN"
-
     def _wrong_bytes(self, place: Place) -> int:
-        if place.prompt is None:
-            return 0
-        right = rows_of(place.prompt)
-        wrong = 0
-        for layer in range(self._layers):
-            for cell in self._cells(layer):
-                rows = place.buffer[cell]
-                wrong += int((rows != right[cell]).sum()) * rows.element_size()
-        return wrong
+        return wrong_bytes(place, self._layers)
 
     def _new_prompt(self) -> Chain:
         self._prompts = (self._prompts + 1) % PROMPTS
@@ -379,7 +298,7 @@ class Cache(DecodeBackend):
         _need(m.sender == "PUSHING", "NOT_PUSHING", f"the sender is {m.sender}")
         block, entry = self._ends(m)
         source, target = (entry, block) if m.direction == "LOAD" else (block, entry)
-        cells = self._cells(l)
+        cells = cells_of(l, self._layers)
         copy(
             {cell: target.buffer[cell] for cell in cells},
             {cell: source.buffer[cell] for cell in cells},
