@@ -18,9 +18,9 @@ from kvspec.spec.language import Counts, Instance, exists, forall, implies
 from kvspec.spec.lifecycle import cancel_request, fork
 
 
-def _instance(name: str, doc: str, expected: Counts, **sizes: int) -> Instance:
+def _instance(name: str, doc: str, expected: Counts, *, handles: int, seats: int) -> Instance:
     """An instance without layers and rows, since these faults need none."""
-    made = make_instance(name, doc, expected=expected, longest=0, **sizes)
+    made = make_instance(name, doc, handles=handles, seats=seats, longest=0, expected=expected)
     return attrs.evolve(
         made,
         sizes={**made.sizes, "Layer": 0, "Key": 0},
