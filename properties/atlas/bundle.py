@@ -340,7 +340,7 @@ DRAFTS_BEHIND = Group(
     ),
     cases=(
         Case(
-            "One draft is rejected, and the draft model lacks more than the last row.",
+            "One draft is accepted; the draft model, with nothing to trim, loses the row before it as well.",
             TRIMS_TOO_MANY,
             bundle,
             "the_draft_model_is_at_most_one_row_behind",
