@@ -53,7 +53,7 @@ def test_what_the_sound_rule_says(case, code):
 
 
 def test_the_draft_model_loses_a_row_that_stays():
-    """One draft, accepted: the target has two rows, of which the draft model has one, and loses it (A-B47)."""
+    """One draft, accepted: of two rows the draft model has the first, and loses it (A-B47)."""
     found, faulty, sound = traced(DRAFTS_BEHIND.cases[0])
     assert [step.event.action for step in found.trace[1:]][-2:] == ["verify", "publish"]
     state = found.trace[0].state
