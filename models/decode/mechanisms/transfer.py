@@ -216,7 +216,10 @@ class Cache(DecodeBackend):
         """An append computes on rows that are there."""
         waits = any(self.blocks[b].arriving for b in self._owned(call["h"]))
         begin(**call)
-        _need(not waits, "ROWS_ARRIVING", "rows of the request are still being loaded")
+        if waits:  # told after all that the core tells, so the append is taken back
+            self._actions["cancel_txn"](x=call["x"])
+            self._actions["forget"](x=call["x"])
+            raise RefusedError("ROWS_ARRIVING", "rows of the request are still being loaded")
 
     def _cancel_request(self, cancel: Callable[..., Any], h: int) -> None:
         cancel(h=h)

@@ -4,11 +4,13 @@ import pytest
 
 from kvspec.counterexamples.atlas_files import trace_of_case
 from kvspec.counterexamples.replay import replay
+from kvspec.models.concrete import Event
 from kvspec.models.decode.mechanisms.transfer import FAULTS, Cache, fault_for
 from kvspec.properties.atlas.run import run_case
 from kvspec.properties.atlas.transfer import GROUPS, NEXT_REQUEST, TWO_ATTEMPTS
 from kvspec.properties.stateful import make_plan, run
 from kvspec.properties.transfer import transfer as claims
+from kvspec.spec.transfer import APPENDS
 
 ALL = {f"{g.name}-{n}": case for g in GROUPS for n, case in enumerate(g.cases, 1)}
 SHOWN = {name: case for name, case in ALL.items() if fault_for(case.fault.name) is not None}
@@ -68,11 +70,27 @@ def driven(instance, walks, examples):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("made", [NEXT_REQUEST, TWO_ATTEMPTS], ids=lambda made: made.name)
+@pytest.mark.parametrize("made", [NEXT_REQUEST, TWO_ATTEMPTS, APPENDS], ids=lambda made: made.name)
 def test_the_sound_cache_does_what_an_instance_allows(made):
-    """Walks over two requests of a block, and over two attempts, go as specified, without damage."""
+    """Walks over two requests of a block, two attempts, and an append go as specified, without damage."""
     report = driven(made, 4_000, 20)
     assert report.holds, report.text()
+
+
+def test_an_append_to_rows_that_are_still_coming_leaves_nothing():
+    """An append is refused while a load of its block is queued, and the state stays as it was."""
+    cache = Cache()
+    cache.reset(APPENDS)
+    for action, values in (
+        ("allocate", {"h": 0, "b": 0, "a": 0}),
+        ("place", {"e": 0}),
+        ("queue_load", {"t": 0, "h": 0, "b": 0, "e": 0}),
+    ):
+        assert cache.perform(Event(action, tuple(values.items()))).accepted
+    before = cache.observe()
+    call = {"x": 0, "h": 0, "k": 0, "a": 0, "p": 0, "n": 1}
+    assert cache.perform(Event("begin", tuple(call.items()))).code == "ROWS_ARRIVING"
+    assert cache.observe() == before
 
 
 def test_an_unknown_fault_is_refused():
