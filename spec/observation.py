@@ -15,6 +15,8 @@ Assumed: rows that were found come before computed ones, and local ones before e
 
 from __future__ import annotations
 
+import attrs
+
 from kvspec.spec import core
 from kvspec.spec.append import Txn, TxnState, append, begin, count, publish, start, state, target
 from kvspec.spec.failures import EMPTY_PROMPT, PROMPT_TOO_LONG, TXN_CLOSED, FailureClass
@@ -34,6 +36,8 @@ from kvspec.spec.language import (
     Step,
     System,
     forall,
+    implies,
+    limit,
     member,
     the,
     where,
@@ -249,6 +253,31 @@ system = System.of(
 )
 
 
+@limit(allocate)
+def allocates_below_the_last_record(h: Handle) -> Expr:
+    """The end of a request needs one record more."""
+    return records[h] < Tally.top
+
+
+@limit(fork)
+def forks_below_the_last_record(children: Map[Handle, Bool]) -> Expr:
+    """The end of a child needs one record more."""
+    return forall(Handle, lambda c: implies(children[c], records[c] < Tally.top))
+
+
+@limit(begin)
+def begins_below_the_last_count(h: Handle, n: Length) -> Expr:
+    """Publication needs the counter to go up by all rows of the append."""
+    return total[h] + n <= Tally.top
+
+
+LIMITS = (
+    allocates_below_the_last_record,
+    forks_below_the_last_record,
+    begins_below_the_last_count,
+)
+
+
 def make_instance(
     name: str,
     doc: str,
@@ -261,8 +290,8 @@ def make_instance(
     names: int = 1,
     expected: Counts | None = None,
 ) -> Instance:
-    """An instance of one layer and one block, without a batch."""
-    return core.make_instance(
+    """An instance of one layer and one block, without a batch, and with one append at most."""
+    made = core.make_instance(
         name,
         doc,
         of=system,
@@ -275,6 +304,7 @@ def make_instance(
         more={Name: names, Tally: 2 * longest * versions * generations + 1},
         expected=expected,
     )
+    return attrs.evolve(made, limits=(*made.limits, *LIMITS))
 
 
 HITS = make_instance(

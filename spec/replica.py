@@ -15,16 +15,20 @@ A snapshot is read at one moment, with the number that comes next.
 
 from __future__ import annotations
 
+import attrs
+
 from kvspec.spec import core
 from kvspec.spec.failures import BLOCK_EMPTY, FailureClass
 from kvspec.spec.handles import Handle, handles
 from kvspec.spec.language import (
+    Action,
     Bool,
     Counts,
     Enum,
     ErrorCode,
     Expr,
     Instance,
+    Limit,
     Module,
     Natural,
     Open,
@@ -33,6 +37,7 @@ from kvspec.spec.language import (
     System,
     exists,
     forall,
+    limit,
     member,
     none,
     where,
@@ -206,6 +211,14 @@ system = System.of(
 )
 
 
+def _limit(action: Action) -> Limit:
+    return limit(action)(lambda: sequence[()] < Sequence.top)
+
+
+LIMITS = tuple(_limit(action) for action in (allocate, evict, clear_all))
+"""An event needs one number more."""
+
+
 def make_instance(
     name: str,
     doc: str,
@@ -218,7 +231,7 @@ def make_instance(
     expected: Counts | None = None,
 ) -> Instance:
     """An instance of one layer, without a batch."""
-    return core.make_instance(
+    made = core.make_instance(
         name,
         doc,
         of=system,
@@ -230,6 +243,7 @@ def make_instance(
         more={Hash: hashes, Sequence: 2 * handles * generations + 1},
         expected=expected,
     )
+    return attrs.evolve(made, limits=(*made.limits, *LIMITS))
 
 
 COPIES = make_instance(
