@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
 from kvspec.properties.atlas.model import Case, Evidence, Group
@@ -30,7 +32,7 @@ from kvspec.spec.turns import (
 
 def _instance(name: str, doc: str, expected: Counts, *, txns: int = 0, **sizes: int) -> Instance:
     """An instance without layers; without an append there are no rows and no keys either."""
-    least = {"txns": txns, "versions": 1, "images": 0, "longest": txns}
+    least: dict[str, Any] = {"txns": txns, "versions": 1, "images": 0, "longest": txns}
     made = make_instance(name, doc, expected=expected, **{**least, **sizes})
     return attrs.evolve(
         made,
