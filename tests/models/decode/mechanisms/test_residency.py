@@ -1,6 +1,5 @@
 """Windowed layers on real rows: the atlas replayed, damage in numbers, all that a small instance allows."""
 
-import attrs
 import pytest
 
 from kvspec.counterexamples.atlas_files import trace_of_case
@@ -12,7 +11,6 @@ from kvspec.properties.atlas.run import run_case
 from kvspec.properties.residency import residency as claims
 from kvspec.properties.stateful import make_plan, run
 from kvspec.spec import residency
-from kvspec.spec.language import TRUE
 
 CASES = dict(enumerate(MASK_TOO_NARROW.cases, 1))
 SHOWN = {1: {"logits"}, 2: {"rows"}, 3: {"logits"}, 4: {"logits"}, 5: {"rows"}}
@@ -53,7 +51,7 @@ def test_the_faulty_cache_shows_damage(traces, name, kinds):
 @pytest.mark.slow
 def test_the_sound_cache_does_what_bursts_allow():
     """Most transitions of bursts behind a window of two go as specified, without damage."""
-    made = attrs.evolve(residency.BURST, initial={"windowed": TRUE}, expected=None)
+    made = residency.BURST
     listed = list(claims.by_name.values())
     plan = make_plan(made, listed, most=20_000)
     report = run(made, listed, Cache, max_examples=250, profile="ci", plan=plan)
