@@ -93,8 +93,8 @@ NO_ROLLBACK = ErrorCode(
     "the recurrent state cannot go back by so many positions",
     int(FailureClass.POSITION),
 )
-NOT_FRESH = ErrorCode(
-    "NOT_FRESH", "the request has outputs or a past already", int(FailureClass.NONE)
+HAS_A_PAST = ErrorCode(
+    "HAS_A_PAST", "the request has outputs or a past already", int(FailureClass.NONE)
 )
 NOT_A_REPLAY = ErrorCode(
     "NOT_A_REPLAY",
@@ -204,7 +204,7 @@ def kept_by_verdict(x: Expr, a: Expr) -> Expr:
 def attach(step: Step, h: Handle) -> None:
     """The request's grammar is ready: it begins before the first output, and outside the batch."""
     step.require(phase[h] == Phase.DECODE_READY, HANDLE_TERMINAL)
-    step.require((emitted[h] == 0) & (asked[h] == 0), NOT_FRESH)
+    step.require((emitted[h] == 0) & (asked[h] == 0), HAS_A_PAST)
     step.require(~constrained[h], HAS_GRAMMAR)
     step.require(forall(Row, lambda r: row_cache[r] != h), IN_BATCH)
     step.assign(constrained[h], True)
@@ -331,7 +331,7 @@ def resume(step: Step, h: Handle, s: Handle) -> None:
     """A fresh request goes on where a lost one ended: its prompt is all tokens, its grammar has seen them."""
     step.require(phase[h] == Phase.DECODE_READY, HANDLE_TERMINAL)
     step.require(lost[s], NOT_LOST)
-    step.require((emitted[h] == 0) & (asked[h] == 0), NOT_FRESH)
+    step.require((emitted[h] == 0) & (asked[h] == 0), HAS_A_PAST)
     step.require(forall(Row, lambda r: row_cache[r] != h), IN_BATCH)
     step.require(prompt[h] == tokens(s), NOT_A_REPLAY)
     step.require(grammar[s] <= replay, NO_REPLAY)

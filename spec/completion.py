@@ -77,7 +77,11 @@ def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
 
 
 ALREADY_PINNED = _code("ALREADY_PINNED", FailureClass.NONE, "the part has had its pin")
-NOT_HELD = _code("NOT_HELD", FailureClass.NONE, "no pin of the part waits for its registration")
+NOT_WAITING_FOR_REGISTRATION = _code(
+    "NOT_WAITING_FOR_REGISTRATION",
+    FailureClass.NONE,
+    "no pin of the part waits for its registration",
+)
 NOT_BUSY = _code("NOT_BUSY", FailureClass.NONE, "the peer does not use the rows")
 NO_REPORT = _code("NO_REPORT", FailureClass.NONE, "no report is on its way")
 NOT_REPORTED = _code(
@@ -192,7 +196,7 @@ def hold(step: Step, h: Handle, p: Part) -> None:
 @obligations.action
 def register(step: Step, h: Handle, p: Part) -> None:
     """The worker listens for the report of a part; one that came before meets the obligation."""
-    step.require(pin[h, p] == Pin.HELD, NOT_HELD)
+    step.require(pin[h, p] == Pin.HELD, NOT_WAITING_FOR_REGISTRATION)
     step.assign(pin[h, p], where(early[h, p], Pin.MET, Pin.AWAITED))
     step.assign(early[h, p], False)
     _ask(step, h, early[h, p] & is_last(h, p) & is_terminal(h))

@@ -71,7 +71,7 @@ ROUND_OPEN = _code("ROUND_OPEN", "a round of the request is open")
 NO_VERDICT_DUE = _code("NO_VERDICT_DUE", "no drafts of the request wait for a verdict")
 NOT_VERIFIED = _code("NOT_VERIFIED", "no verdict of an open round is there")
 ALL_DELIVERED = _code("ALL_DELIVERED", "every token of the round was delivered")
-NOT_DELIVERED = _code("NOT_DELIVERED", "tokens of the round are to be delivered")
+UNDELIVERED = _code("UNDELIVERED", "tokens of the round are to be delivered")
 
 drafting = Module("drafting", "Speculative rounds in a cache that is written in place.")
 drafting.share(context)
@@ -166,7 +166,7 @@ def deliver(step: Step, h: Handle, t: Output) -> None:
 def close(step: Step, h: Handle) -> None:
     """End a round: cut the rows of drafts that the client did not get, and go on by those that it did."""
     step.require(point[h] == Point.VERIFIED, NOT_VERIFIED)
-    step.require(stopped[h] | (delivered[h] == drafts[h] + 1), NOT_DELIVERED)
+    step.require(stopped[h] | (delivered[h] == drafts[h] + 1), UNDELIVERED)
     step.assign(point[h], Point.BETWEEN)
     step.assign(written[h], written[h] - cut(h))
     step.assign(position[h], position[h] + gained(h))

@@ -33,23 +33,23 @@ from kvspec.spec.handles import (
 )
 from kvspec.spec.handoff_record import (
     ALREADY_OFFERED,
-    CLIENT_GONE,
+    CLIENT_HUNG_UP,
     CLIENT_PRESENT,
     CONSUMER_GONE,
     FORMAT_MISMATCH,
+    HANDLE_WITHOUT_REQUEST,
     LAYERS_MISMATCH,
-    NOT_FRESH,
-    NOT_HELD,
     NOT_MOVING,
     NOT_OFFERED,
     NOT_RETAINED,
-    NOT_WRITTEN,
     OFFER,
     OUTPUT,
+    OUTPUT_BEGUN,
     OUTPUT_STOPPED,
     RETAINED,
     ROWS_MOVE,
-    TICKET_IN_USE,
+    ROWS_STILL_COMING,
+    TICKET_OFFERED,
     Format,
     Reason,
     Ticket,
@@ -175,8 +175,8 @@ def keep_what_is_lent(step: Step, h: Handle) -> None:
 @handoff.action
 def hang_up(step: Step, h: Handle) -> None:
     """The client goes away."""
-    step.require(is_held(h), NOT_HELD)
-    step.require(~gone[h], CLIENT_GONE)
+    step.require(is_held(h), HANDLE_WITHOUT_REQUEST)
+    step.require(~gone[h], CLIENT_HUNG_UP)
     step.assign(gone[h], True)
 
 
@@ -206,7 +206,7 @@ def expire(step: Step, h: Handle) -> None:
 @handoff.action
 def offer(step: Step, k: Ticket, h: Handle, o: Map[Layer, Layer], f: Format) -> None:
     """Offer retained rows, with the layer at each place and the format of the bytes."""
-    step.require(ticket[k] == TicketState.IDLE, TICKET_IN_USE)
+    step.require(ticket[k] == TicketState.IDLE, TICKET_OFFERED)
     step.require(retained[h], NOT_RETAINED)
     step.require(forall(Ticket, lambda j: giver[j] != h), ALREADY_OFFERED)
     step.assign(ticket[k], TicketState.OFFERED)
@@ -221,7 +221,7 @@ def accept(step: Step, k: Ticket, g: Handle, m: Map[Layer, Layer], f: Format) ->
     """A fresh request takes a ticket if it has every layer in the same place and reads the same format."""
     step.require(ticket[k] == TicketState.OFFERED, NOT_OFFERED)
     step.require(phase[g] == Phase.DECODE_READY, HANDLE_TERMINAL)
-    step.require(is_fresh(g), NOT_FRESH)
+    step.require(is_fresh(g), OUTPUT_BEGUN)
     step.require(forall(Layer, lambda l: placed[k, m[l]] == l), LAYERS_MISMATCH)
     step.require(written_as[k] == f, FORMAT_MISMATCH)
     step.assign(ticket[k], TicketState.MOVING)
@@ -254,7 +254,7 @@ def take_over(step: Step, k: Ticket) -> None:
     def void(effect: Step) -> None:
         _stop_moving(effect, k)
 
-    step.require(ticket[k] == TicketState.WRITTEN, NOT_WRITTEN)
+    step.require(ticket[k] == TicketState.WRITTEN, ROWS_STILL_COMING)
     step.require(phase[g] == Phase.DECODE_READY, CONSUMER_GONE, refused=void)
     _stop_moving(step, k)
     step.assign(emitted[g], emitted[h])

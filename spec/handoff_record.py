@@ -68,16 +68,16 @@ def _code(name: str, meaning: str, kind: FailureClass = FailureClass.NONE) -> Er
     return ErrorCode(name, meaning, int(kind))
 
 
-TICKET_IN_USE = _code("TICKET_IN_USE", "the ticket offers rows already")
+TICKET_OFFERED = _code("TICKET_OFFERED", "the ticket offers rows already")
 NOT_OFFERED = _code("NOT_OFFERED", "the ticket is not on offer")
 NOT_MOVING = _code("NOT_MOVING", "no bytes move for the ticket")
-NOT_WRITTEN = _code("NOT_WRITTEN", "the rows have not all come")
+ROWS_STILL_COMING = _code("ROWS_STILL_COMING", "the rows have not all come")
 NOT_RETAINED = _code("NOT_RETAINED", "the handle retains nothing for a consumer")
 ALREADY_OFFERED = _code("ALREADY_OFFERED", "another ticket offers the rows")
-NOT_FRESH = _code("NOT_FRESH", "the request has begun its output, or a ticket brings it rows")
+OUTPUT_BEGUN = _code("OUTPUT_BEGUN", "the request has begun its output, or a ticket brings it rows")
 CLIENT_PRESENT = _code("CLIENT_PRESENT", "the client waits for its tokens")
-CLIENT_GONE = _code("CLIENT_GONE", "the client has hung up")
-NOT_HELD = _code("NOT_HELD", "the handle has no request")
+CLIENT_HUNG_UP = _code("CLIENT_HUNG_UP", "the client has hung up")
+HANDLE_WITHOUT_REQUEST = _code("HANDLE_WITHOUT_REQUEST", "the handle has no request")
 ROWS_MOVE = _code("ROWS_MOVE", "rows move from or to the handle: wait for their outcome")
 LAYERS_MISMATCH = _code(
     "LAYERS_MISMATCH", "layer set or order of both ends differ", FailureClass.ABI

@@ -62,7 +62,9 @@ def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
 RESTORE_LIVE = _code("RESTORE_LIVE", FailureClass.NONE, "an image is being restored")
 NOT_RESTORING = _code("NOT_RESTORING", FailureClass.NONE, "no image is being restored")
 NOT_CHECKED = _code("NOT_CHECKED", FailureClass.NONE, "no restored rows were checked")
-NOT_FAILED = _code("NOT_FAILED", FailureClass.NONE, "no restore of the session has failed")
+RESTORE_NOT_FAILED = _code(
+    "RESTORE_NOT_FAILED", FailureClass.NONE, "no restore of the session has failed"
+)
 NOT_SAVED = _code("NOT_SAVED", FailureClass.NONE, "the image holds no snapshot")
 IMAGE_DAMAGED = _code("IMAGE_DAMAGED", FailureClass.ABI, "what was read is no whole image")
 HAS_ROWS = _code("HAS_ROWS", FailureClass.POSITION, "the session has rows of its own")
@@ -186,5 +188,5 @@ def publish_restore(step: Step, h: Handle) -> None:
 @images.action
 def undo_restore(step: Step, h: Handle) -> None:
     """Take the rows of a failed restore out of the place of the session, and of no other."""
-    step.require(restore[h] == Restore.FAILED, NOT_FAILED)
+    step.require(restore[h] == Restore.FAILED, RESTORE_NOT_FAILED)
     end_restore(step, h)

@@ -25,7 +25,7 @@ from kvspec.spec.failures import ABI_MISMATCH, BLOCK_IN_USE, HANDLE_TERMINAL
 from kvspec.spec.handles import Abi, Handle, Phase, abi, phase
 from kvspec.spec.index_entries import (
     ASLEEP,
-    ENTRY_IN_USE,
+    BLOCK_INDEXED,
     LOADS_UNDER_WAY,
     NOT_ASLEEP,
     NOT_COMPLETE,
@@ -114,7 +114,7 @@ def spare_what_is_indexed(step: Step, b: Block) -> None:
 def index_rows(step: Step, h: Handle, b: Block) -> None:
     """Publish a block of a ready request to the index, which has a claim on it from then on."""
     step.require(phase[h] == Phase.DECODE_READY, HANDLE_TERMINAL)
-    step.require(entry[b] == EntryState.ABSENT, ENTRY_IN_USE)
+    step.require(entry[b] == EntryState.ABSENT, BLOCK_INDEXED)
     step.require(owner[b, h], NOT_OWNER)
     step.assign(entry[b], EntryState.COMPLETE)
     step.assign(entry_key[b], prompt[h])

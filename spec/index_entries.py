@@ -47,7 +47,7 @@ def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
 
 ASLEEP = _code("ASLEEP", FailureClass.NONE, "the server sleeps and has no memory for rows")
 NOT_ASLEEP = _code("NOT_ASLEEP", FailureClass.NONE, "the server is awake")
-ENTRY_IN_USE = _code("ENTRY_IN_USE", FailureClass.NONE, "the block has an entry already")
+BLOCK_INDEXED = _code("BLOCK_INDEXED", FailureClass.NONE, "the block has an entry already")
 NOT_RESERVED = _code("NOT_RESERVED", FailureClass.NONE, "no load into the block is under way")
 NOT_COMPLETE = _code("NOT_COMPLETE", FailureClass.NONE, "the entry is not, or no longer, complete")
 NOT_WITHDRAWN = _code("NOT_WITHDRAWN", FailureClass.NONE, "the entry is not withdrawn")

@@ -97,9 +97,11 @@ NOT_PENDING = _code("NOT_PENDING", FailureClass.NONE, "the request is not there,
 NOT_FINISHED = _code("NOT_FINISHED", FailureClass.NONE, "the request is not finished")
 NOT_STOPPED = _code("NOT_STOPPED", FailureClass.NONE, "the last output is not out yet")
 RUNNING = _code("RUNNING", FailureClass.NONE, "the request runs already")
-NOT_RUNNING = _code("NOT_RUNNING", FailureClass.NONE, "the request has no incarnation now")
+NO_INCARNATION = _code("NO_INCARNATION", FailureClass.NONE, "the request has no incarnation now")
 FRAME_IN_USE = _code("FRAME_IN_USE", FailureClass.NONE, "a step is in flight in the frame")
-NOT_IN_FLIGHT = _code("NOT_IN_FLIGHT", FailureClass.NONE, "no step is in flight in the frame")
+FRAME_NOT_IN_FLIGHT = _code(
+    "FRAME_NOT_IN_FLIGHT", FailureClass.NONE, "no step is in flight in the frame"
+)
 STILL_COUNTS = _code(
     "STILL_COUNTS", FailureClass.NONE, "the output is one that the request waits for"
 )
@@ -246,7 +248,7 @@ def start(step: Step, h: Handle, i: Incarnation) -> None:
 def dispatch(step: Step, h: Handle, f: Frame, n: Length) -> None:
     """Send a step of n rows behind those dispatched: rows of known tokens, or one of the next output."""
     known = where(scheduled[h] < tokens(h), tokens(h), scheduled[h] + 1)
-    step.require(is_running(h), NOT_RUNNING)
+    step.require(is_running(h), NO_INCARNATION)
     step.require(~in_flight(f), FRAME_IN_USE)
     step.require(n >= 1, EMPTY_APPEND)
     step.require(~stopped[h], OUTPUT_STOPPED)
@@ -267,7 +269,7 @@ def settle(step: Step, f: Frame, t: Output) -> None:
     h = the(owner[f])
     gives = settled[h] + rows[f] == tokens(h)
     last = (t == Output.STOP) | (gives & (emitted[h] >= more))
-    step.require(in_flight(f), NOT_IN_FLIGHT)
+    step.require(in_flight(f), FRAME_NOT_IN_FLIGHT)
     step.require(~exists(Frame, lambda g: comes_before(g, f)), OUT_OF_ORDER)
     step.require(tag[f] == incarnation[h], STALE_STEP)
     step.require(~stopped[h], OUTPUT_STOPPED)
@@ -282,7 +284,7 @@ def settle(step: Step, f: Frame, t: Output) -> None:
 @run_ahead.action
 def drain(step: Step, f: Frame) -> None:
     """A late output, or one behind the stop, comes: its frame is free, and nothing else changes."""
-    step.require(in_flight(f), NOT_IN_FLIGHT)
+    step.require(in_flight(f), FRAME_NOT_IN_FLIGHT)
     step.require(~counts(f), STILL_COUNTS)
     _free(step, f)
 
@@ -290,7 +292,7 @@ def drain(step: Step, f: Frame) -> None:
 @run_ahead.action
 def lose(step: Step, f: Frame) -> None:
     """The output never comes, nor any behind it: their rows were not dispatched, and their slots go back."""
-    step.require(in_flight(f), NOT_IN_FLIGHT)
+    step.require(in_flight(f), FRAME_NOT_IN_FLIGHT)
     h = the(owner[f])
     step.assign(scheduled[h], where(counts(f), first[f], scheduled[h]))
     step.assign(reserved[h], where(counts(f), first[f], reserved[h]))
@@ -308,7 +310,7 @@ def index(step: Step, h: Handle) -> None:
 @run_ahead.action
 def preempt(step: Step, h: Handle) -> None:
     """Take a request off the device: it gives back its slots, and starts again later."""
-    step.require(is_running(h), NOT_RUNNING)
+    step.require(is_running(h), NO_INCARNATION)
     step.require(~protected[h], PROTECTED)
     step.require(~stopped[h], OUTPUT_STOPPED)
     step.assign(protected[h], True)

@@ -14,12 +14,12 @@ from kvspec.spec.tiers_state import (
     LOOKUP_NOT_OPEN,
     NO_NOTICE,
     NO_PIN,
-    NOBODY_WAITS,
-    NOT_FAILED,
+    NO_RECEIVER_WAITS,
     NOT_ON_HOST,
-    NOT_QUEUED,
     NOT_REFERENCED,
     SEND_IN_USE,
+    SEND_NOT_FAILED,
+    SEND_NOT_QUEUED,
     HostSlot,
     Lookup,
     LookupState,
@@ -112,7 +112,7 @@ def queue_send(step: Step, x: Send, h: Handle, n: Node) -> None:
 @receipts.action
 def send(step: Step, x: Send) -> None:
     """The sender reads the rows, and a receiver that still waits has them."""
-    step.require(send_state[x] == SendState.QUEUED, NOT_QUEUED)
+    step.require(send_state[x] == SendState.QUEUED, SEND_NOT_QUEUED)
     step.assign(send_state[x], SendState.SENT)
     waits = receiver[x] == Receiver.WAITING
     step.assign(receiver[x], where(waits, Receiver.HAS_ROWS, receiver[x]))
@@ -121,15 +121,15 @@ def send(step: Step, x: Send) -> None:
 @receipts.action
 def fail_send(step: Step, x: Send) -> None:
     """A send fails for good, and holds nothing any more."""
-    step.require(send_state[x] == SendState.QUEUED, NOT_QUEUED)
+    step.require(send_state[x] == SendState.QUEUED, SEND_NOT_QUEUED)
     step.assign(send_state[x], SendState.FAILED)
 
 
 @receipts.action
 def give_notice(step: Step, x: Send) -> None:
     """Tell a receiver that waits of the failure, again if need be."""
-    step.require(send_state[x] == SendState.FAILED, NOT_FAILED)
-    step.require(receiver[x] == Receiver.WAITING, NOBODY_WAITS)
+    step.require(send_state[x] == SendState.FAILED, SEND_NOT_FAILED)
+    step.require(receiver[x] == Receiver.WAITING, NO_RECEIVER_WAITS)
     step.assign(notice[x], True)
 
 
@@ -151,6 +151,6 @@ def take_notice(step: Step, x: Send) -> None:
 @receipts.action
 def receiver_crashes(step: Step, x: Send) -> None:
     """A receiver that waits is gone, and with it what was on its way to it."""
-    step.require(receiver[x] == Receiver.WAITING, NOBODY_WAITS)
+    step.require(receiver[x] == Receiver.WAITING, NO_RECEIVER_WAITS)
     step.assign(receiver[x], Receiver.CRASHED)
     step.assign(notice[x], False)

@@ -46,22 +46,22 @@ from kvspec.spec.transfer_record import (
     ENTRY_NOT_VISIBLE,
     ENTRY_PINNED,
     LATE_NOTICE,
-    NOBODY_WAITS,
-    NOT_FAILED,
-    NOT_IN_FLIGHT,
+    NO_END_WAITS,
     NOT_OWNED,
     NOT_PUSHING,
-    NOT_QUEUED,
-    NOT_RUNNING,
     NOT_TAKEN,
     NOT_WRITTEN,
     NOTICE_IN_USE,
+    NOTICE_NOT_IN_FLIGHT,
     OTHER_DIRECTION,
     REPEATED_NOTICE,
     REQUEST_GONE,
     ROWS_ARRIVING,
     STILL_PUSHING,
     TRANSFER_IN_USE,
+    TRANSFER_NOT_GIVEN_UP,
+    TRANSFER_NOT_QUEUED,
+    TRANSFER_NOT_RUNNING,
     WAITER_REGISTERED,
     Attempt,
     Content,
@@ -177,7 +177,7 @@ def cancel(step: Step, t: Transfer) -> None:
 @transfer.action
 def push(step: Step, t: Transfer) -> None:
     """The sender begins to write to the target."""
-    step.require(stage[t] == Stage.QUEUED, NOT_QUEUED)
+    step.require(stage[t] == Stage.QUEUED, TRANSFER_NOT_QUEUED)
     step.assign(stage[t], Stage.RUNNING)
     step.assign(sender[t], Sender.PUSHING)
 
@@ -218,7 +218,7 @@ def crash(step: Step, t: Transfer) -> None:
 @transfer.action
 def lose(step: Step, n: Notice) -> None:
     """A notice is lost on its way."""
-    step.require(notice_state[n] == NoticeState.IN_FLIGHT, NOT_IN_FLIGHT)
+    step.require(notice_state[n] == NoticeState.IN_FLIGHT, NOTICE_NOT_IN_FLIGHT)
     step.assign(notice_state[n], NoticeState.LOST)
 
 
@@ -232,7 +232,7 @@ def repeat(step: Step, n: Notice) -> None:
 @transfer.action
 def register(step: Step, t: Transfer) -> None:
     """The end that waits registers; a report that came before is found then."""
-    step.require(one_of(stage[t], Stage.QUEUED, Stage.RUNNING), NOT_RUNNING)
+    step.require(one_of(stage[t], Stage.QUEUED, Stage.RUNNING), TRANSFER_NOT_RUNNING)
     step.require(waiter[t] == Waiter.ABSENT, WAITER_REGISTERED)
     step.assign(waiter[t], Waiter.WAITING)
     step.assign(stage[t], where(remembered[t], Stage.WRITTEN, stage[t]))
@@ -250,7 +250,7 @@ def deliver(step: Step, n: Notice) -> None:
         take(effect)
         effect.assign(remembered[t], True)
 
-    step.require(notice_state[n] == NoticeState.IN_FLIGHT, NOT_IN_FLIGHT)
+    step.require(notice_state[n] == NoticeState.IN_FLIGHT, NOTICE_NOT_IN_FLIGHT)
     step.require(notice_attempt[n] == attempt[t], LATE_NOTICE, refused=take)
     step.require(stage[t] == Stage.RUNNING, REPEATED_NOTICE, refused=take)
     step.require(waiter[t] == Waiter.WAITING, EARLY_NOTICE, refused=remember)
@@ -261,15 +261,15 @@ def deliver(step: Step, n: Notice) -> None:
 @transfer.action
 def give_up(step: Step, t: Transfer) -> None:
     """A cancel or a timeout ends a running transfer: the abort is sent, and both ends stay pinned."""
-    step.require(stage[t] == Stage.RUNNING, NOT_RUNNING)
-    step.require(waiter[t] == Waiter.WAITING, NOBODY_WAITS)
+    step.require(stage[t] == Stage.RUNNING, TRANSFER_NOT_RUNNING)
+    step.require(waiter[t] == Waiter.WAITING, NO_END_WAITS)
     step.assign(stage[t], Stage.FAILED)
 
 
 @transfer.action
 def acknowledge_abort(step: Step, t: Transfer) -> None:
     """The sender of a transfer that was given up stops writing, and says so."""
-    step.require(stage[t] == Stage.FAILED, NOT_FAILED)
+    step.require(stage[t] == Stage.FAILED, TRANSFER_NOT_GIVEN_UP)
     step.require(sender[t] == Sender.PUSHING, NOT_PUSHING)
     step.assign(sender[t], Sender.QUIET)
 
@@ -277,7 +277,7 @@ def acknowledge_abort(step: Step, t: Transfer) -> None:
 @transfer.action
 def drain(step: Step, t: Transfer) -> None:
     """Drop the pins of a transfer that was given up, once nothing is written for it any more."""
-    step.require(stage[t] == Stage.FAILED, NOT_FAILED)
+    step.require(stage[t] == Stage.FAILED, TRANSFER_NOT_GIVEN_UP)
     step.require(sender[t] != Sender.PUSHING, STILL_PUSHING)
     e = the(entry[t])
     _end(step, t, Stage.DRAINED)

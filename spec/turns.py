@@ -72,8 +72,8 @@ CLIENT_CONNECTED = _code(
     "CLIENT_CONNECTED", FailureClass.NONE, "the client of the session is still there"
 )
 SESSION_BUSY = _code("SESSION_BUSY", FailureClass.NONE, "the session has a turn")
-NOT_QUEUED = _code("NOT_QUEUED", FailureClass.NONE, "no turn of the session is queued")
-NOT_RUNNING = _code("NOT_RUNNING", FailureClass.NONE, "no turn of the session runs")
+TURN_NOT_QUEUED = _code("TURN_NOT_QUEUED", FailureClass.NONE, "no turn of the session is queued")
+TURN_NOT_RUNNING = _code("TURN_NOT_RUNNING", FailureClass.NONE, "no turn of the session runs")
 NOT_ABORTED = _code("NOT_ABORTED", FailureClass.NONE, "no turn of the session was aborted")
 APPEND_LIVE = _code("APPEND_LIVE", FailureClass.NONE, "an append of the turn has not ended")
 NOT_COMPLETED = _code(
@@ -143,21 +143,21 @@ def submit(step: Step, h: Handle) -> None:
 @turns.action
 def drop_queued(step: Step, h: Handle) -> None:
     """A turn that waits is aborted, or has waited too long: it never ran."""
-    step.require(turn[h] == Turn.QUEUED, NOT_QUEUED)
+    step.require(turn[h] == Turn.QUEUED, TURN_NOT_QUEUED)
     end_turn(step, h)
 
 
 @turns.action
 def start_turn(step: Step, h: Handle) -> None:
     """A turn that waits begins to run."""
-    step.require(turn[h] == Turn.QUEUED, NOT_QUEUED)
+    step.require(turn[h] == Turn.QUEUED, TURN_NOT_QUEUED)
     step.assign(turn[h], Turn.RUNNING)
 
 
 @turns.extend(begin)
 def begin_in_a_turn(step: Step, h: Handle, p: Length, n: Length) -> None:
     """Rows are appended by a turn that runs, and no more than can be taken back."""
-    step.require(turn[h] == Turn.RUNNING, NOT_RUNNING)
+    step.require(turn[h] == Turn.RUNNING, TURN_NOT_RUNNING)
     step.require(p + n <= completed[h] + rewind, TURN_TOO_LONG)
 
 
@@ -170,7 +170,7 @@ def publish_tokens(step: Step, x: Txn) -> None:
 @turns.action
 def complete(step: Step, h: Handle) -> None:
     """A turn is completed: its snapshot is what the next turn begins with."""
-    step.require(turn[h] == Turn.RUNNING, NOT_RUNNING)
+    step.require(turn[h] == Turn.RUNNING, TURN_NOT_RUNNING)
     step.require(
         forall(Txn, lambda x: ~(is_live(x) & is_append_to(x, h))),
         APPEND_LIVE,
@@ -182,7 +182,7 @@ def complete(step: Step, h: Handle) -> None:
 @turns.action
 def abort(step: Step, h: Handle) -> None:
     """A turn that runs is given up: the client asks for it, is gone, or has waited too long."""
-    step.require(turn[h] == Turn.RUNNING, NOT_RUNNING)
+    step.require(turn[h] == Turn.RUNNING, TURN_NOT_RUNNING)
     step.assign(turn[h], Turn.ABORTED)
 
 

@@ -21,8 +21,8 @@ from kvspec.spec.tiers_state import (
     LOOKUP_NOT_OPEN,
     NO_PIN,
     NOT_ON_DEVICE,
-    NOT_QUEUED,
     PINNED,
+    SEND_NOT_QUEUED,
     SEND_QUEUED,
     LookupState,
     Node,
@@ -282,7 +282,7 @@ B59 = Group(
             loosen(
                 system,
                 send,
-                NOT_QUEUED,
+                SEND_NOT_QUEUED,
                 lambda x: (send_state[x] == SendState.QUEUED) & (receiver[x] == Receiver.WAITING),
                 name="only-to-who-waits",
                 says="leaves a send in the queue as long as nobody is there to receive it",

@@ -105,7 +105,7 @@ def test_a_grammar_comes_outside_the_batch_and_before_any_output():
     """Attached later it would have missed outputs, or its row would have no mask."""
     seen = asking(server(), grammar=False).do("enter", r=0, h=0)
     seen.refuse("attach", "IN_BATCH", h=0)
-    appended(seen.do("leave", h=0)).do("emit", h=0).refuse("attach", "NOT_FRESH", h=0)
+    appended(seen.do("leave", h=0)).do("emit", h=0).refuse("attach", "HAS_A_PAST", h=0)
 
 
 def lost(seen):

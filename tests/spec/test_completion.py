@@ -106,7 +106,7 @@ def test_siblings_are_reported_each():
 def test_a_part_is_held_once_by_a_request():
     """A part has one pin in a request, even after it was met."""
     seen = serving(0).refuse("hold", "ALREADY_PINNED", h=0, p=0)
-    seen.refuse("register", "NOT_HELD", h=0, p=0)
+    seen.refuse("register", "NOT_WAITING_FOR_REGISTRATION", h=0, p=0)
     seen.do("land", h=0, p=0).do("arrive", h=0, p=0)
     seen.refuse("hold", "ALREADY_PINNED", h=0, p=0).refuse("crash", "NOT_BUSY", h=0, p=0)
     seen.do("finish", h=0).refuse("hold", "HANDLE_TERMINAL", h=0, p=1)

@@ -30,7 +30,7 @@ def test_position_and_rows_agree_for_any_accepted_count(accepted):
     seen = admitted().do("draft", h=0, d=3)
     assert counts(seen) == (6, 2, 3)
     seen.do("verify", h=0, a=accepted)
-    seen.refuse("close", "NOT_DELIVERED", h=0)
+    seen.refuse("close", "UNDELIVERED", h=0)
     deliver(seen, accepted + 1).do("close", h=0)
     assert counts(seen) == (3 + accepted, 3 + accepted, 4 + accepted)
 

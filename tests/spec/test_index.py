@@ -57,7 +57,7 @@ def test_only_the_owner_of_a_block_publishes_it_and_only_once():
     """A request publishes what it filled, while it is ready, and not again."""
     seen = asking(asking(server(), 0, 0), 1, 1)
     seen.refuse("index_rows", "NOT_OWNER", h=1, b=0)
-    seen.do("index_rows", h=0, b=0).refuse("index_rows", "ENTRY_IN_USE", h=0, b=0)
+    seen.do("index_rows", h=0, b=0).refuse("index_rows", "BLOCK_INDEXED", h=0, b=0)
     seen.do("finish", h=1).refuse("index_rows", "HANDLE_TERMINAL", h=1, b=1)
 
 

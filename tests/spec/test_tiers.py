@@ -96,7 +96,7 @@ def test_a_queued_send_is_an_owner():
     seen = queued().refuse("evict_from_device", "SEND_QUEUED", n=0)
     seen.do("send", x=0).do("evict_from_device", n=0)
     assert seen["receiver", 0] == Receiver.HAS_ROWS.value
-    seen.refuse("fail_send", "NOT_QUEUED", x=0)
+    seen.refuse("fail_send", "SEND_NOT_QUEUED", x=0)
 
 
 def test_a_failed_send_is_told_until_the_receiver_knows():
@@ -106,7 +106,7 @@ def test_a_failed_send_is_told_until_the_receiver_knows():
     seen.do("give_notice", x=0).do("lose_notice", x=0).refuse("take_notice", "NO_NOTICE", x=0)
     seen.do("give_notice", x=0).do("take_notice", x=0)
     assert seen["receiver", 0] == Receiver.HAS_FAILURE.value
-    seen.refuse("give_notice", "NOBODY_WAITS", x=0)
+    seen.refuse("give_notice", "NO_RECEIVER_WAITS", x=0)
 
 
 def test_a_receiver_that_crashed_holds_nothing():

@@ -102,7 +102,7 @@ def test_a_report_twice_does_nothing():
 def test_a_lost_report_ends_in_a_timeout():
     """Without its report a transfer that wrote all is given up, and its entry is not listed."""
     seen = write(storing()).do("report", t=0, n=0).do("lose", n=0).do("register", t=0)
-    seen.refuse("deliver", "NOT_IN_FLIGHT", n=0).do("give_up", t=0).do("drain", t=0)
+    seen.refuse("deliver", "NOTICE_NOT_IN_FLIGHT", n=0).do("give_up", t=0).do("drain", t=0)
     assert (seen["entry_state", 1], seen["kept", 1, 0]) == ("ABSENT", False)
 
 

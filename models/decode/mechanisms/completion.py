@@ -216,7 +216,7 @@ class Cache(DecodeBackend):
     def _register(self, h: int, p: int) -> None:
         """Listen for the report of a part, or meet it by the one that came before."""
         duty = self.duties[h][p]
-        _need(duty.pin == "HELD", "NOT_HELD", f"the pin is {duty.pin}")
+        _need(duty.pin == "HELD", "NOT_WAITING_FOR_REGISTRATION", f"the pin is {duty.pin}")
         if duty.early:
             duty.early = False
             self._meet(h, duty)

@@ -168,7 +168,7 @@ class Cache:
         request = self.requests[h]
         self._check(request.point == "VERIFIED", "NOT_VERIFIED", request.point)
         done = request.is_stopped or request.delivered == request.drafts + 1
-        self._check(done, "NOT_DELIVERED", request.delivered)
+        self._check(done, "UNDELIVERED", request.delivered)
         gained = 1 if "close.one-token-a-round" in self.faults else request.gained
         cut = 0 if "close.drop-assignment.written" in self.faults else request.cut
         self._end_round(request, cut, gained)

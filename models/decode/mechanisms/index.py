@@ -165,7 +165,7 @@ class Cache:
     def _index_rows(self, h: int, b: int) -> None:
         request = self._requests[h]
         self._need(request.phase == "DECODE_READY", "HANDLE_TERMINAL")
-        self._need(b not in self._entries, "ENTRY_IN_USE")
+        self._need(b not in self._entries, "BLOCK_INDEXED")
         self._need(h in self._claims[b], "NOT_OWNER")
         own = request.needs(self._weights)
         self._entries[b] = Entry("COMPLETE", own.content, own.abi, self._memory, self._weights)

@@ -171,7 +171,7 @@ class Cache:
     def _dispatch(self, h: int, f: int, n: int) -> None:
         request, lane = self.requests[h], self.requests[h].lane
         if lane is None or not request.is_running:
-            raise RefusedError("NOT_RUNNING", f"found {request.outcome}")
+            raise RefusedError("NO_INCARNATION", f"found {request.outcome}")
         self._check(self.frames[f] is None, "FRAME_IN_USE", f)
         self._check(n >= 1, "EMPTY_APPEND", n)
         self._check(request.last is None, "OUTPUT_STOPPED", request.last)
@@ -241,7 +241,7 @@ class Cache:
 
     def _preempt(self, h: int) -> None:
         request = self.requests[h]
-        self._check(request.is_running, "NOT_RUNNING", request.outcome)
+        self._check(request.is_running, "NO_INCARNATION", request.outcome)
         self._check(not request.is_protected, "PROTECTED", request.is_protected)
         self._check(request.last is None, "OUTPUT_STOPPED", request.last)
         request.is_protected = True
@@ -276,7 +276,7 @@ class Cache:
     def _in_flight(self, f: int) -> StepInFlight:
         step = self.frames[f]
         if step is None:
-            raise RefusedError("NOT_IN_FLIGHT", f"frame {f} is free")
+            raise RefusedError("FRAME_NOT_IN_FLIGHT", f"frame {f} is free")
         return step
 
     def _is_current(self, step: StepInFlight) -> bool:

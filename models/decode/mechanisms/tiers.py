@@ -414,18 +414,18 @@ class Cache:
 
     def _send(self, x: int) -> None:
         job = self.sends[x]
-        self._need(job.state == "QUEUED", "NOT_QUEUED")
+        self._need(job.state == "QUEUED", "SEND_NOT_QUEUED")
         job.state = "SENT"
         if job.receiver == "WAITING":
             job.receiver = "HAS_ROWS"
 
     def _fail_send(self, x: int) -> None:
-        self._need(self.sends[x].state == "QUEUED", "NOT_QUEUED")
+        self._need(self.sends[x].state == "QUEUED", "SEND_NOT_QUEUED")
         self.sends[x].state = "FAILED"
 
     def _give_notice(self, x: int) -> None:
-        self._need(self.sends[x].state == "FAILED", "NOT_FAILED")
-        self._need(self.sends[x].receiver == "WAITING", "NOBODY_WAITS")
+        self._need(self.sends[x].state == "FAILED", "SEND_NOT_FAILED")
+        self._need(self.sends[x].receiver == "WAITING", "NO_RECEIVER_WAITS")
         self.sends[x].has_notice = True
 
     def _lose_notice(self, x: int) -> None:
@@ -437,5 +437,5 @@ class Cache:
         self.sends[x].receiver, self.sends[x].has_notice = "HAS_FAILURE", False
 
     def _receiver_crashes(self, x: int) -> None:
-        self._need(self.sends[x].receiver == "WAITING", "NOBODY_WAITS")
+        self._need(self.sends[x].receiver == "WAITING", "NO_RECEIVER_WAITS")
         self.sends[x].receiver, self.sends[x].has_notice = "CRASHED", False

@@ -292,7 +292,7 @@ class Cache(DecodeBackend):
 
     def _push(self, t: int) -> None:
         m = self.moves[t]
-        _need(m.stage == "QUEUED", "NOT_QUEUED", f"the transfer is {m.stage}")
+        _need(m.stage == "QUEUED", "TRANSFER_NOT_QUEUED", f"the transfer is {m.stage}")
         m.stage, m.sender = "RUNNING", "PUSHING"
 
     def _land(self, t: int, l: int) -> None:  # the parameter's name in the specification
@@ -326,7 +326,7 @@ class Cache(DecodeBackend):
 
     def _lose(self, n: int) -> None:
         letter = self.letters[n]
-        _need(letter.state == "IN_FLIGHT", "NOT_IN_FLIGHT", f"the notice is {letter.state}")
+        _need(letter.state == "IN_FLIGHT", "NOTICE_NOT_IN_FLIGHT", f"the notice is {letter.state}")
         letter.state = "LOST"
 
     def _repeat(self, n: int) -> None:
@@ -336,7 +336,9 @@ class Cache(DecodeBackend):
 
     def _register(self, t: int) -> None:
         m = self.moves[t]
-        _need(m.stage in {"QUEUED", "RUNNING"}, "NOT_RUNNING", f"the transfer is {m.stage}")
+        _need(
+            m.stage in {"QUEUED", "RUNNING"}, "TRANSFER_NOT_RUNNING", f"the transfer is {m.stage}"
+        )
         _need(m.waiter == "ABSENT", "WAITER_REGISTERED", f"the waiter is {m.waiter}")
         m.waiter = "WAITING"
         if m.remembered:
@@ -345,7 +347,7 @@ class Cache(DecodeBackend):
     def _deliver(self, n: int) -> None:
         """Take a notice; it completes the attempt that it names, if somebody waits for it."""
         letter = self.letters[n]
-        _need(letter.state == "IN_FLIGHT", "NOT_IN_FLIGHT", f"the notice is {letter.state}")
+        _need(letter.state == "IN_FLIGHT", "NOTICE_NOT_IN_FLIGHT", f"the notice is {letter.state}")
         m = self.moves[letter.of or 0]
         letter.state = "TAKEN"
         if "deliver.drop-guard.LATE_NOTICE" not in self.forgets:
@@ -359,21 +361,21 @@ class Cache(DecodeBackend):
 
     def _give_up(self, t: int) -> None:
         m = self.moves[t]
-        _need(m.stage == "RUNNING", "NOT_RUNNING", f"the transfer is {m.stage}")
-        _need(m.waiter == "WAITING", "NOBODY_WAITS", f"the waiter is {m.waiter}")
+        _need(m.stage == "RUNNING", "TRANSFER_NOT_RUNNING", f"the transfer is {m.stage}")
+        _need(m.waiter == "WAITING", "NO_END_WAITS", f"the waiter is {m.waiter}")
         m.stage = "FAILED"
         if "give_up.unpins-at-once" in self.forgets:
             m.block_pin = False
 
     def _acknowledge_abort(self, t: int) -> None:
         m = self.moves[t]
-        _need(m.stage == "FAILED", "NOT_FAILED", f"the transfer is {m.stage}")
+        _need(m.stage == "FAILED", "TRANSFER_NOT_GIVEN_UP", f"the transfer is {m.stage}")
         _need(m.sender == "PUSHING", "NOT_PUSHING", f"the sender is {m.sender}")
         m.sender = "QUIET"
 
     def _drain(self, t: int) -> None:
         m = self.moves[t]
-        _need(m.stage == "FAILED", "NOT_FAILED", f"the transfer is {m.stage}")
+        _need(m.stage == "FAILED", "TRANSFER_NOT_GIVEN_UP", f"the transfer is {m.stage}")
         if "drain.drop-guard.STILL_PUSHING" not in self.forgets:
             _need(m.sender != "PUSHING", "STILL_PUSHING", "the sender may still write")
         m.end("DRAINED")
