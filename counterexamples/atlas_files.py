@@ -71,7 +71,7 @@ def difference(name: str, trace: Trace, where: Path | None = None) -> str | None
     path = (where or folder()) / name
     if not path.is_file():
         return f"{name} is missing: write it with `kvspec atlas --write`"
-    if path.read_text(encoding="utf-8") != dump_trace(trace):
+    if path.read_bytes() != dump_trace(trace).encode():
         return (
             f"{name} is not the trace that the search finds: renew it with `kvspec atlas --write`"
         )

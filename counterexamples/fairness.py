@@ -37,8 +37,8 @@ def unfair(
     for fairness in claim.fairness:
         taken = {
             _key(fairness, event.names)
-            for event, _ in moves[start:]
-            if event.action == fairness.action.name
+            for state, (event, _) in zip(states[start:], moves[start:], strict=False)
+            if event.action == fairness.action.name and machine.step(state, event).is_transition
         }
         possible = [_possible(machine, state, fairness) for state in dict.fromkeys(states[start:])]
         wanted = set.union(*possible) if fairness.strong else set.intersection(*possible)

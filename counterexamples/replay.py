@@ -137,7 +137,7 @@ def _judge_claim(run: _Run, mutant: Machine | None, sound: Departure | None = No
     if text is None:
         name = named.name if named else ""
         return run.end("disagrees", f"no state or step of the trace shows {name} to fail")
-    if mutant is not None and (reason := _not_shown(run.found, mutant, sound)) is not None:
+    if (reason := _not_shown(run.found, mutant, sound)) is not None:
         return run.end("disagrees", reason)
     if sound is None:
         return run.end("agrees", f"the specification takes every step so{text}")
@@ -149,13 +149,13 @@ def _judge_claim(run: _Run, mutant: Machine | None, sound: Departure | None = No
     )
 
 
-def _not_shown(found: Resolved, mutant: Machine, sound: Departure | None) -> str | None:
+def _not_shown(found: Resolved, mutant: Machine | None, sound: Departure | None) -> str | None:
     """Why a run that must show a want of progress does not: it is unfair, or the specification has it too."""
     named = found.trace.property
     if named is None or named.kind not in ("leads_to", "deadlock"):
         return None
     if named.kind == "deadlock":
-        if sound is None and is_stuck(found.machine, found.states[-1]):
+        if mutant and sound is None and is_stuck(found.machine, found.states[-1]):
             return "the specification has no transition from the last state either"
         return None
     claim = (_claims(found) or {}).get(named.name)
@@ -163,10 +163,10 @@ def _not_shown(found: Resolved, mutant: Machine, sound: Departure | None) -> str
         return None
     moves = [(step.event, step.code) for step in found.steps]
     rest = (found.states, moves, claim, found.trace.loop)
-    reason = unfair(with_limits(mutant), *rest)
+    reason = unfair(with_limits(mutant or found.machine), *rest)
     if reason is not None:
         return f"the run is not fair: {reason}"
-    if sound is None and unfair(with_limits(found.machine), *rest) is None:
+    if mutant and sound is None and unfair(with_limits(found.machine), *rest) is None:
         return f"the run breaks {named.name} in the specification as well"
     return None
 

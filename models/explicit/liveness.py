@@ -10,40 +10,18 @@ left out and what remains is taken apart again.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from itertools import product
 
-import attrs
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from kvspec.models.explicit.graph import Flags, StateGraph
+from kvspec.models.explicit.lassos import Condition, Lasso, Places, shortest_lasso
 from kvspec.models.explicit.packing import codes, decode
 from kvspec.models.explicit.results import TraceStep, Violation
 from kvspec.spec.language.properties import Property
-
-Places = npt.NDArray[np.int64]
-
-
-@attrs.frozen(eq=False)
-class Condition:
-    """One fairness condition: where it is possible and which edges take it."""
-
-    strong: bool
-    possible: Flags
-    takes: Flags
-
-
-@attrs.frozen(eq=False)
-class Lasso:
-    """A path of edges to a state, and a cycle of edges from there; an empty cycle is standing still."""
-
-    start: int
-    stem: list[int]
-    cycle: list[int]
 
 
 def check_leads_to(graph: StateGraph, claim: Property) -> tuple[str, Violation | None, str]:
@@ -61,9 +39,9 @@ def check_leads_to(graph: StateGraph, claim: Property) -> tuple[str, Violation |
         outside = (flags & 2) == 0
         begins = ((flags & 1) == 1) & outside
         reached = _reach(graph, np.flatnonzero(begins), outside)
-        fair = _fair_set(graph, reached & graph.expanded, conditions)
-        if fair is not None:
-            lasso = _lasso(graph, begins, outside, fair, conditions)
+        sets = _fair_sets(graph, reached & graph.expanded, conditions)
+        if sets is not None:
+            lasso = shortest_lasso(graph, begins, outside, sets, conditions)
             named = [
                 f"{symbol.name} = {decode(symbol.type, code)}"
                 for symbol, code in zip(claim.bound, members, strict=True)
@@ -106,8 +84,8 @@ def _reach(graph: StateGraph, begins: Places, allowed: Flags) -> Flags:
     return reached
 
 
-def _fair_set(graph: StateGraph, states: Flags, conditions: list[Condition]) -> Flags | None:
-    """A strongly connected set among the states in which a run can stay and be fair."""
+def _fair_sets(graph: StateGraph, states: Flags, conditions: list[Condition]) -> Places | None:
+    """Strongly connected sets in which a run can stay and be fair: each state's set, -1 where in none."""
     states = states.copy()
     while states.any():
         places = np.flatnonzero(states)
@@ -138,88 +116,11 @@ def _fair_set(graph: StateGraph, states: Flags, conditions: list[Condition]) -> 
                 drop |= unfair[label]
         good = np.flatnonzero(fair)
         if good.size:
-            nearest = np.full(count, np.iinfo(np.int64).max)
-            np.minimum.at(nearest, label, graph.depth[places])
-            states[:] = False
-            states[places[label == good[np.argmin(nearest[good])]]] = True
-            return states
+            sets = np.full(len(graph), -1, np.int64)
+            sets[places] = np.where(fair[label], label, -1)
+            return sets
         states[places[drop]] = False
     return None
-
-
-def _lasso(
-    graph: StateGraph,
-    begins: Flags,
-    outside: Flags,
-    fair: Flags,
-    conditions: list[Condition],
-) -> Lasso:
-    everywhere = np.ones(len(graph), np.bool_)
-    roots = np.flatnonzero(graph.depth == 0).tolist()
-    middle = _nearest_beginning(graph, begins, outside, fair)
-    first, stem = _path(graph, roots, {middle}, everywhere)
-    _, more = _path(graph, [middle], set(np.flatnonzero(fair).tolist()), outside)
-    here = int(graph.target[more[-1]]) if more else middle
-    cycle: list[int] = []
-    at = here
-    for condition in conditions:
-        at = _satisfy(graph, fair, condition, at, cycle)
-    if cycle:
-        _, back = _path(graph, [at], {here}, fair)
-        cycle.extend(back)
-    return Lasso(first, [*stem, *more], cycle)
-
-
-def _nearest_beginning(graph: StateGraph, begins: Flags, outside: Flags, fair: Flags) -> int:
-    """The first state of the body from which the fair set can be reached outside the goal."""
-    edges = outside[graph.source] & outside[graph.target]
-    reached, size = fair.copy(), -1
-    while int(reached.sum()) != size:
-        size = int(reached.sum())
-        reached[graph.source[edges][reached[graph.target[edges]]]] = True
-    return int(np.flatnonzero(begins & reached)[0])
-
-
-def _satisfy(
-    graph: StateGraph, fair: Flags, condition: Condition, at: int, cycle: list[int]
-) -> int:
-    """Go on from `at` within the fair set until the condition is satisfied."""
-    inner = np.flatnonzero(condition.takes & fair[graph.source] & fair[graph.target])
-    if inner.size:
-        sources = {int(graph.source[edge]): int(edge) for edge in inner[::-1]}
-        _, way = _path(graph, [at], set(sources), fair)
-        cycle.extend(way)
-        edge = sources[int(graph.target[way[-1]]) if way else at]
-        cycle.append(edge)
-        return int(graph.target[edge])
-    if condition.strong:
-        return at
-    free = set(np.flatnonzero(fair & ~condition.possible).tolist())
-    _, way = _path(graph, [at], free, fair)
-    cycle.extend(way)
-    return int(graph.target[way[-1]]) if way else at
-
-
-def _path(
-    graph: StateGraph, roots: list[int], goals: set[int], allowed: Flags
-) -> tuple[int, list[int]]:
-    """A shortest path of edges from a root to a goal through allowed states, and its root."""
-    parent: dict[int, int] = dict.fromkeys(roots, -1)
-    queue = deque(roots)
-    while queue:
-        state = queue.popleft()
-        if state in goals:
-            edges: list[int] = []
-            while parent[state] >= 0:
-                edges.append(parent[state])
-                state = int(graph.source[parent[state]])
-            return state, edges[::-1]
-        for edge in range(int(graph.starts[state]), int(graph.starts[state + 1])):
-            following = int(graph.target[edge])
-            if allowed[following] and following not in parent:
-                parent[following] = edge
-                queue.append(following)
-    raise RuntimeError("no path in the state graph where one must be: a fault of this engine")
 
 
 def _violation(graph: StateGraph, claim: Property, lasso: Lasso, named: list[str]) -> Violation:

@@ -17,17 +17,19 @@ def trace_text(instance: Instance, trace: Sequence[EngineStep], loop: int | None
     """One step a paragraph: its number, the event, and each value that it changed."""
     machine = Machine(instance)
     lines: list[str] = []
+    last = len(trace) - 1
     for number, step in enumerate(trace):
-        if loop is not None and number == loop:
-            lines.append("      from here on, repeated for ever:")
         if step.event is None:
             lines.append(f"{number:>4}  initial state")
-            continue
-        refused = f"  refused with {step.code}" if step.code else ""
-        lines.append(f"{number:>4}  {show_event(machine, step.event)}{refused}")
-        before = trace[number - 1].state
-        changed = show_state(machine, step.state, before) or "nothing changes"
-        lines.extend(f"        {line}" for line in changed.splitlines())
+        else:
+            refused = f"  refused with {step.code}" if step.code else ""
+            lines.append(f"{number:>4}  {show_event(machine, step.event)}{refused}")
+            before = trace[number - 1].state
+            changed = show_state(machine, step.state, before) or "nothing changes"
+            lines.extend(f"        {line}" for line in changed.splitlines())
+        if loop is not None and number == loop:
+            stays = "the run stops here: this state stays for ever"
+            lines.append(f"      {stays if loop == last else 'from here on, repeated for ever:'}")
     return "\n".join(lines)
 
 
