@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kvspec.cli.main import main
 from kvspec.counterexamples.library import library_path
 from kvspec.counterexamples.systems import SPECIFICATION, find_system
 from kvspec.properties.atlas import groups
@@ -56,3 +57,21 @@ def test_a_group_of_the_atlas_stands_beside_its_rule() -> None:
     page = rules.markdown()
     for group in groups().values():
         assert f"| {group.name} | {group.title} |" in page
+
+
+def test_another_file_is_not_overwritten(tmp_path, capsys) -> None:
+    """A file that is no page of rules is left as it is, with exit code 2."""
+    path = tmp_path / "notes.md"
+    path.write_text("# Notes\n", encoding="utf-8")
+    assert main(["report", "--rules", str(path)]) == 2
+    assert "found     # Notes" in capsys.readouterr().err
+    assert path.read_text(encoding="utf-8") == "# Notes\n"
+
+
+def test_an_old_page_is_noticed_and_renewed(tmp_path) -> None:
+    """--check tells an old page by its exit code; without it the page is written."""
+    path = tmp_path / "rules.md"
+    path.write_text("# Rules\n\nold\n", encoding="utf-8")
+    assert main(["report", "--rules", str(path), "--check"]) == 1
+    assert main(["report", "--rules", str(path)]) == 0
+    assert main(["report", "--rules", str(path), "--check"]) == 0

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from kvspec.properties.atlas import Case, Group
     from kvspec.properties.atlas.run import CaseResult
 
+HARM = "damage_shown"
+"""The outcome of a replay on a cache whose fault has done harm that is measured."""
 SEARCHED = "searched only"
 """What is said instead of a proof of what must happen: it is checked on the whole graph of an instance."""
 
@@ -133,9 +135,14 @@ def _on_caches(file: str, trace: Trace) -> tuple[str, str, str]:
     sound = run_one(found, "sound") if faulty is not None else None
     if faulty is None or sound is None:
         return HOLDS, "", ""
-    wrong = [f"on {r.target} cache: {r.message}" for r in (sound, faulty) if r.verdict != HOLDS]
+    wrong = [f"on the {r.target} cache: {r.message}" for r in (sound, faulty) if r.verdict != HOLDS]
+    verdicts = [sound.verdict, faulty.verdict]
+    if faulty.verdict == HOLDS and faulty.data["outcome"] != HARM:
+        # A fault of the library may do its harm later; one of the atlas is there for its harm.
+        verdicts.append(VIOLATED)
+        wrong.append(f"the faulty cache shows no damage: {faulty.message}")
     did = f"{_did(sound.data['outcome'])}; {faulty.message}"
-    return worst([sound.verdict, faulty.verdict]), did, "; ".join(wrong)
+    return worst(verdicts), did, "; ".join(wrong)
 
 
 def _did(outcome: str) -> str:

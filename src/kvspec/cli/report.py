@@ -28,22 +28,22 @@ def report(
 
     Args:
         readme: a file whose parts are made anew; may be given again.
-        rules: write the page of all rules to this file, and nothing else.
+        rules: write the page of all rules to this file, and nothing else; with --check, compare it.
         results: the answer of `kvspec verify --json`, in a file.
         check: write nothing; a part of the file that is not current is `violated`. Nothing is run
             again: times, the cases of claims and the exact number of replays are not looked at.
         output: how the answer is told.
     """
     if rules is not None:
-        if readme or results is not None or check:
+        if readme or results is not None:
             raise UsageError(
                 "--rules is for itself",
                 "another option beside it",
-                "--rules FILE alone",
+                "--rules FILE, with --check or alone",
                 "--rules of kvspec report",
                 "kvspec report --rules docs/rules.md",
             )
-        return deliver(_write_rules(rules), output)
+        return deliver(_rules(rules, check=check), output)
     if not readme:
         if check:
             raise UsageError(
@@ -98,9 +98,26 @@ def _unmarked(path: Path, error: ValueError) -> UsageError:
     )
 
 
-def _write_rules(path: Path) -> Answer:
-    from kvspec.report.rules import markdown
+def _rules(path: Path, *, check: bool) -> Answer:
+    """Write the page of rules, or compare it; a file that is another one is left alone."""
+    from kvspec.report.rules import TITLE, markdown
 
+    if check or path.exists():
+        there = _read(path, "--rules")
+        if not there.startswith(TITLE):
+            raise UsageError(
+                f"{path} is no page of rules",
+                there.partition("\n")[0][:60] or "an empty file",
+                f"a file that begins with `{TITLE}`, or none yet",
+                "--rules of kvspec report",
+                "name another file: kvspec report --rules docs/rules.md",
+            )
+        if check:
+            same = there == markdown()
+            verdict = HOLDS if same else VIOLATED
+            told = "is current" if same else f"is not current: run kvspec report --rules {path}"
+            data = {"rules": str(path), "verdict": verdict}
+            return Answer("report", verdict, data, f"{verdict}: {path} {told}")
     check_writable(path, "--rules of kvspec report")
     path.write_text(markdown(), encoding="utf-8")
     return Answer("report", HOLDS, {"rules": str(path), "verdict": HOLDS}, f"wrote {path}")

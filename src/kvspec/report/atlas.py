@@ -35,18 +35,11 @@ def case_table(groups: Sequence[Group], told: Sequence[Told]) -> str:
             one.faulty,
             one.sound,
         )
-        rows.append((*row, *(_shown(one.cache),) * caches, *(one.proof,) * proofs))
+        rows.append((*row, *("damage" if one.cache else "",) * caches, *(one.proof,) * proofs))
     blank = ("",) * (4 + caches + proofs)
     rows.extend((group.name, "", "open", *blank) for group in groups if group.open)
     head = (*HEAD, *(CACHE,) * caches, *(PROOF,) * proofs)
     return text_table(head, sorted(rows), right=(4,))
-
-
-def _shown(cache: str) -> str:
-    """The torch cache in a table: whether its damage was measured."""
-    if not cache:
-        return ""
-    return "damage" if " at " in cache else "takes it"
 
 
 def page(group: Group, found: Sequence[tuple[Told, CaseResult]]) -> str:
