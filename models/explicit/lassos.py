@@ -74,22 +74,23 @@ class _Stems:
 
     def _search(self) -> None:
         queue: deque[int] = deque()
+
+        def reach(state: int, begun: bool, before: tuple[int, int], distance: int) -> None:
+            """Note a state; where the body holds, the run may begin there, and need not."""
+            for odd in {begun, begun or bool(self.begins[state])}:
+                place = 2 * state + odd
+                if place not in self.parent and (self.outside[state] or not odd):
+                    self.parent[place], self.distance[place] = before, distance
+                    queue.append(place)
+
         for root in np.flatnonzero(self.graph.depth == 0).tolist():
-            place = 2 * root + int(self.begins[root])
-            self.parent[place], self.distance[place] = (-1, -1), 0
-            queue.append(place)
+            reach(root, False, (-1, -1), 0)
         while queue:
             place = queue.popleft()
             state, begun = divmod(place, 2)
             for edge in _edges(self.graph, state):
                 target = int(self.graph.target[edge])
-                if begun and not self.outside[target]:
-                    continue
-                following = 2 * target + int(begun or self.begins[target])
-                if following not in self.parent:
-                    self.parent[following] = (place, edge)
-                    self.distance[following] = self.distance[place] + 1
-                    queue.append(following)
+                reach(target, bool(begun), (place, edge), self.distance[place] + 1)
 
     def into(self, sets: Places) -> Iterator[tuple[int, int]]:
         """The states of the sets with their distances, the nearest first."""
