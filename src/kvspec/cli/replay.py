@@ -96,6 +96,14 @@ def replay(
     targets = TARGETS if target == "all" else (target,)
     with counting("replay") as progress:
         runs = run(paths, targets, progress)
+    if not runs:
+        raise UsageError(
+            f"nothing can be replayed on the {target} cache",
+            f"{len(paths)} traces, and no such cache or fault for any of them",
+            "a trace of a mechanism that the torch cache has",
+            "--target of kvspec replay",
+            "use --target spec",
+        )
     return deliver(answer(runs, detailed=bool(files)), output)
 
 
