@@ -131,3 +131,24 @@ def test_the_stages_cover_every_case(name: str) -> None:
     from kvspec.counterexamples import find_system
 
     assert find_system(name).name == name
+
+
+def test_a_case_whose_damage_is_gone_is_noticed(monkeypatch, tmp_path) -> None:
+    """The faulty cache must show damage: what goes wrong without a number is `violated`."""
+    pytest.importorskip("torch")
+    from kvspec.models.decode.backend import DecodeBackend
+
+    monkeypatch.setattr(atlas_files, "folder", lambda: tmp_path)
+    told, _ = tell(sample(), 1, Asked(write=True))
+    assert told.verdict == "holds"
+    assert told.cache
+    monkeypatch.setattr(DecodeBackend, "damage", lambda self: [])
+    told, _ = tell(sample(), 1, Asked())
+    assert told.verdict == "violated"
+    assert "the faulty cache shows no damage" in told.message
+
+
+def test_a_trace_that_no_cache_can_take_is_an_error_of_usage(capsys) -> None:
+    """`kvspec replay` on a cache that is not there ends with 2, and says what can be done."""
+    assert main(["replay", "A-B75", "--target", "faulty"]) == 2
+    assert "use --target spec" in capsys.readouterr().err

@@ -12,6 +12,7 @@ from cyclopts.validators import Number
 
 from kvspec.cli.atlas_cases import Asked, Told
 from kvspec.cli.atlas_cases import tell as tell_case
+from kvspec.cli.backends import torch_absent
 from kvspec.cli.errors import UsageError, unknown
 from kvspec.cli.output import CheckOutput, Flag, check_outputs, deliver
 from kvspec.cli.stages import Stage, Tell, run_stages, unknown_answer
@@ -155,6 +156,9 @@ def _last(made: Answer, told: Sequence[Told]) -> str:
         f"{made.verdict}: {made.data['groups']} groups, {shown} of {len(told)} cases shown, "
         f"{harmed} replayed on the torch cache, {len(made.data['open'])} groups open"
     )
+    absent = torch_absent()
+    if absent is not None:
+        line += f" ({absent})"
     proved = sum(t.proof.startswith("proved") for t in told)
     return f"{line}, {proved} claims proved for all sizes" if proved else line
 

@@ -74,7 +74,8 @@ def _case(told: Told, result: CaseResult) -> Iterator[str]:
     yield f"  {case.property.doc}"
     yield f"  {case.property!r}"
     yield ""
-    yield f"The shortest way there, on {_sizes(case)}"
+    way = "A lasso that shows it" if told.loop is not None else "The shortest way there"
+    yield f"{way}, on {_sizes(case)}"
     if broken is not None:
         yield trace_text(case.fault.on(case.instance), broken.trace, broken.loop)
     yield ""
