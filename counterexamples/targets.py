@@ -73,10 +73,20 @@ def sound_backend(system: str) -> Backend | None:
 
 def faulty_backend(system: str, mutation: str) -> Backend | None:
     """The same cache with the fault of a mutation; None also if it has no such fault."""
+    fault = _fault(system, mutation)
+    return None if fault is None else load_backend(SOUND[system], faults=(fault,))
+
+
+def has_fault(system: str, mutation: str) -> bool:
+    """Whether the cache for a system is here and can be given the fault of a mutation."""
+    return _fault(system, mutation) is not None
+
+
+def _fault(system: str, mutation: str) -> str | None:
     if not _is_at_hand(system) or system not in FAULTS:
         return None
-    fault = _attribute(FAULTS[system])(mutation)
-    return None if fault is None else load_backend(SOUND[system], faults=(fault,))
+    found: str | None = _attribute(FAULTS[system])(mutation)
+    return found
 
 
 def _is_at_hand(system: str) -> bool:

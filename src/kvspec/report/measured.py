@@ -122,7 +122,9 @@ def _of_system(subject: KnownSystem) -> Iterator[_Cells]:
     shown = [group for group in groups().values() if _cases_on(group, subject)]
     if shown:
         number = sum(_cases_on(group, subject) for group in shown)
-        extent = f"{number} of {number} cases of {len(shown)} groups shown"
+        extent = (
+            f"{number} of {number} cases of {len(shown)} groups shown{_replayed(shown, subject)}"
+        )
         yield "atlas", subject.name, extent, _SECONDS, "holds"
     for one in subject.instances.values():
         if one.slow:
@@ -136,6 +138,17 @@ def _of_system(subject: KnownSystem) -> Iterator[_Cells]:
 def _cases_on(group: Group, subject: KnownSystem) -> int:
     """How many cases of a group of the atlas are shown on the system."""
     return sum(case.fault.system is subject.system for case in group.cases)
+
+
+def _replayed(shown: Sequence[Group], subject: KnownSystem) -> str:
+    """How many of these cases the torch cache has a fault for; anything where torch is not there."""
+    from kvspec.counterexamples.targets import has_fault
+
+    if find_spec("torch") is None:
+        return r"(, \d+ on the torch cache)?"
+    cases = [c for group in shown for c in group.cases if c.fault.system is subject.system]
+    number = sum(has_fault(subject.name, case.fault.name) for case in cases)
+    return f", {number} on the torch cache" if number else ""
 
 
 def _of_library() -> Iterator[_Cells]:

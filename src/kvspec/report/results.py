@@ -92,7 +92,9 @@ def _told(result: Result) -> tuple[str, str, str]:
     if command == "atlas" and "cases" in result:
         cases = result["cases"]
         shown = sum(each["verdict"] == "holds" for each in cases)
+        replayed = sum(bool(each["cache"]) for each in cases)
         extent = f"{shown} of {len(cases)} cases of {result['groups']} groups shown"
+        extent += f", {replayed} on the torch cache" * bool(replayed)
         return "atlas", str(result["system"]), extent
     if command == "test" and "examples" in result:
         cache = str(result["backend"]).rpartition(":")[2]
