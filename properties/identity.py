@@ -8,6 +8,7 @@ from kvspec.spec.identity import (
     Request,
     Slot,
     adapter,
+    adapter_epoch,
     asks,
     close,
     compute,
@@ -80,6 +81,19 @@ def a_request_reads_rows_of_its_weights() -> Expr:
 def a_request_reads_rows_of_its_adapter() -> Expr:
     """What a request reads was computed by its own adapter set."""
     return reads_its_own(adapter)
+
+
+@identity.invariant
+def a_request_reads_rows_of_the_adapter_as_it_is_loaded() -> Expr:
+    """What a request with an adapter set reads was computed by that load of it which the request needs."""
+    return forall(
+        Request,
+        Slot,
+        lambda r, s: implies(
+            (reads[r] == s) & is_some(adapter[the(asks[r])]),
+            adapter_epoch[the(slot_rows[s])] == adapter_epoch[the(asks[r])],
+        ),
+    )
 
 
 @identity.invariant

@@ -1,11 +1,13 @@
 """Identity of content: a record of named fields, digests that may collide, and one identity in every tier.
 
-Rows are of an identity: the tokens, the weights and the adapter set that computed them, the salt of the
-tenant, the mask that says which inputs were tokens and which embeddings, and the images. A request that
-reads rows of an identity that differs in any field reads rows that are not its own.
+Rows are of an identity: the tokens, the weights and the adapter set that computed them, with the load that
+brought the adapter set under its name, the salt of the tenant, the mask that says which inputs were tokens
+and which embeddings, and the images. A request that reads rows of an identity that differs in any field reads
+rows that are not its own.
 
 Modelled: identities and their fields are given once and never change; a digest of an identity is any
-function at all, so that two identities may have the same one. Rows are kept in slots of the device and in
+function at all, so that two identities may have the same one. An adapter set that is loaded anew under its
+name is another identity, as an update of the weights is. Rows are kept in slots of the device and in
 objects of an external tier. A tier has at most one object under a digest, and what is found under a digest is
 compared field by field. Adapters and salts are names of one kind, so that only the field tells one from the
 other. `slot_rows` and `object_rows` are ghosts: the identity that rows really are of, which no guard can see.
@@ -53,6 +55,10 @@ class Name(Open):
     """A name that an adapter set or a salt may have."""
 
 
+class Loading(Open):
+    """Which load of an adapter set under its name: each brings weights of its own."""
+
+
 class Mask(Open):
     """Which positions of a prefix are tokens, and which are embeddings."""
 
@@ -89,6 +95,9 @@ OBJECT_EMPTY = _code("OBJECT_EMPTY", FailureClass.NONE, "the object has no rows"
 OTHER_TOKENS = _code("OTHER_TOKENS", FailureClass.ABI, "the rows are of other tokens")
 OTHER_WEIGHTS = _code("OTHER_WEIGHTS", FailureClass.ABI, "the rows are of other weights")
 OTHER_NAMES = _code("OTHER_NAMES", FailureClass.ABI, "the rows are of another adapter set or salt")
+OTHER_LOADING = _code(
+    "OTHER_LOADING", FailureClass.ABI, "the adapter set was loaded anew under its name since"
+)
 OTHER_MASK = _code("OTHER_MASK", FailureClass.ABI, "the rows are of tokens where embeddings are")
 OTHER_IMAGES = _code("OTHER_IMAGES", FailureClass.ABI, "the rows are of other images")
 SLOT_IN_USE = _code("SLOT_IN_USE", FailureClass.OWNERSHIP, "the slot has rows")
@@ -106,6 +115,13 @@ weights = identity.variable(
 )
 adapter = identity.variable(
     "adapter", Identity, to=Option[Name], init=ANY, meaning="adapter set that computes its rows"
+)
+adapter_epoch = identity.variable(
+    "adapter_epoch",
+    Identity,
+    to=Loading,
+    init=ANY,
+    meaning="load of the adapter set that computes its rows; without an adapter set it says nothing",
 )
 salt = identity.variable(
     "salt", Identity, to=Option[Name], init=ANY, meaning="salt of the tenant, if it has one"
@@ -157,12 +173,17 @@ object_rows = identity.variable(
 )
 
 FIELDS = (tokens, weights, adapter, salt, mask, images)
-"""The fields of an identity; what has all of them in common has the same rows."""
+"""The fields of an identity; what has them and the load of an adapter set in common has the same rows."""
 
 
 def same_names(i: Expr, j: Expr) -> Expr:
     """The adapter sets are the same, and the salts are the same: each field for itself."""
     return (adapter[i] == adapter[j]) & (salt[i] == salt[j])
+
+
+def same_loading(i: Expr, j: Expr) -> Expr:
+    """The adapter set of the first, if it has one, is of the same load as that of the second."""
+    return implies(is_some(adapter[i]), adapter_epoch[i] == adapter_epoch[j])
 
 
 def same_identity(i: Expr, j: Expr) -> Expr:
@@ -171,7 +192,7 @@ def same_identity(i: Expr, j: Expr) -> Expr:
     made = same[0]
     for each in same[1:]:
         made = made & each
-    return made
+    return made & same_loading(i, j)
 
 
 def _require_identity(step: Step, found: Expr, asked: Expr) -> None:
@@ -179,6 +200,7 @@ def _require_identity(step: Step, found: Expr, asked: Expr) -> None:
     step.require(tokens[found] == tokens[asked], OTHER_TOKENS)
     step.require(weights[found] == weights[asked], OTHER_WEIGHTS)
     step.require(same_names(found, asked), OTHER_NAMES)
+    step.require(same_loading(found, asked), OTHER_LOADING)
     step.require(mask[found] == mask[asked], OTHER_MASK)
     step.require(images[found] == images[asked], OTHER_IMAGES)
 
@@ -278,6 +300,7 @@ def make_instance(
     tokens: int = 1,
     weights: int = 1,
     names: int = 0,
+    loadings: int = 1,
     masks: int = 1,
     images: int = 1,
     digests: int = 1,
@@ -295,6 +318,7 @@ def make_instance(
             Tokens: tokens,
             Weights: weights,
             Name: names,
+            Loading: loadings,
             Mask: masks,
             Image: images,
             Digest: digests,
@@ -313,6 +337,14 @@ NAMES = make_instance(
     names=1,
     objects=1,
     expected=Counts(776, 2_472, 16, 0),
+)
+LOADINGS = make_instance(
+    "LOADINGS",
+    "one name, two loads of an adapter set",
+    names=1,
+    loadings=2,
+    objects=1,
+    expected=Counts(2_856, 9_080, 16, 0),
 )
 INPUTS = make_instance(
     "INPUTS",
@@ -347,4 +379,4 @@ READERS = make_instance(
     expected=Counts(1_136, 5_328, 18, 0),
 )
 
-INSTANCES = (NAMES, INPUTS, PICTURES, TIERS, READERS)
+INSTANCES = (NAMES, LOADINGS, INPUTS, PICTURES, TIERS, READERS)

@@ -8,6 +8,7 @@ from kvspec.properties.faults import drop_guard, loosen
 from kvspec.properties.identity import identity
 from kvspec.spec.identity import (
     OTHER_IMAGES,
+    OTHER_LOADING,
     OTHER_MASK,
     OTHER_NAMES,
     OTHER_WEIGHTS,
@@ -63,6 +64,21 @@ STORED_MASKS = make_instance(
     masks=2,
     objects=1,
     expected=Counts(256, 820, 16, 0),
+)
+TWO_LOADINGS = make_instance(
+    "TWO_LOADINGS",
+    "requests in turn, two loads of an adapter set",
+    names=1,
+    loadings=2,
+    expected=Counts(728, 1_584, 5, 0),
+)
+STORED_LOADINGS = make_instance(
+    "STORED_LOADINGS",
+    "two loads of an adapter set, an object",
+    names=1,
+    loadings=2,
+    objects=1,
+    expected=Counts(2_856, 9_080, 16, 0),
 )
 STORED_WEIGHTS = make_instance(
     "STORED_WEIGHTS",
@@ -126,6 +142,18 @@ ADAPTERS = Group(
             instance=ONE_NAME,
         ),
         OTHER_ADAPTER,
+        Case(
+            shows="an adapter set is loaded anew under its name, and rows of the former one are read",
+            fault=drop_guard(
+                system,
+                match,
+                OTHER_LOADING,
+                "a match takes the name of an adapter set for its weights",
+            ),
+            properties=identity,
+            claim="a_request_reads_rows_of_the_adapter_as_it_is_loaded",
+            instance=TWO_LOADINGS,
+        ),
     ),
 )
 
@@ -244,6 +272,18 @@ TIERS = Group(
             properties=identity,
             claim="a_request_reads_rows_of_its_weights",
             instance=STORED_WEIGHTS,
+        ),
+        Case(
+            shows="the key of the tier has the name of the adapter set alone, and outlives what was loaded",
+            fault=drop_guard(
+                system,
+                load,
+                OTHER_LOADING,
+                "a load takes the name of an adapter set for its weights",
+            ),
+            properties=identity,
+            claim="a_request_reads_rows_of_the_adapter_as_it_is_loaded",
+            instance=STORED_LOADINGS,
         ),
     ),
 )

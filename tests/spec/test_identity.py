@@ -15,7 +15,7 @@ CODES = {
     "images": "OTHER_IMAGES",
 }
 NAMED = ("adapter", "salt")
-SIZES = {"tokens": 2, "weights": 2, "masks": 2, "images": 2, "names": 1}
+SIZES = {"tokens": 2, "weights": 2, "masks": 2, "images": 2, "names": 1, "loadings": 2}
 
 
 class Tiers:
@@ -30,7 +30,7 @@ class Tiers:
             if all(
                 tuple(self.machine.value(state, name, i) for i in (0, 1))
                 == fields.get(name, (None, None) if name in NAMED else (0, 0))
-                for name in FIELDS
+                for name in (*FIELDS, "adapter_epoch")
             )
         )
         for r in (0, 1):
@@ -72,6 +72,19 @@ def test_every_field_is_compared_in_every_tier(field):
     assert tiers.step("match", r=1, s=0) == CODES[field]
     assert tiers.do("store", s=0, o=0).step("load", r=1, o=0, s=1) == CODES[field]
     assert tiers.do("compute", r=1, s=1)["slot_rows", 1] == 1
+
+
+def test_an_adapter_loaded_anew_is_another_one():
+    """Rows of the former load of an adapter are not read under its name in either tier (A-B30, A-B32)."""
+    tiers = Tiers(adapter=(0, 0), adapter_epoch=(0, 1)).do("compute", r=0, s=0)
+    assert tiers.step("match", r=1, s=0) == "OTHER_LOADING"
+    assert tiers.do("store", s=0, o=0).step("load", r=1, o=0, s=1) == "OTHER_LOADING"
+
+
+def test_loads_mean_nothing_without_an_adapter():
+    """Requests without an adapter set share rows whatever was loaded."""
+    tiers = Tiers(adapter_epoch=(0, 1)).do("compute", r=0, s=0).do("match", r=1, s=0)
+    assert tiers["reads", 1] == 0
 
 
 def test_a_name_is_told_by_its_field():

@@ -7,11 +7,16 @@ from kvspec.properties.atlas.identity import ADAPTERS, COLLISIONS, LABELS, TIERS
 from kvspec.properties.atlas.run import search_faulty
 from kvspec.spec import identity
 
-FIELDS = [field.name for field in identity.FIELDS]
+FIELDS = [*(field.name for field in identity.FIELDS), "adapter_epoch"]
 CASES = [
     *((case, ["adapter"]) for case in ADAPTERS.cases[:1]),
+    (ADAPTERS.cases[2], ["adapter_epoch"]),
     *((case, ["images"]) for case in COLLISIONS.cases),
-    *zip(TIERS.cases, (["salt"], ["adapter"], ["images"], ["weights"]), strict=True),
+    *zip(
+        TIERS.cases,
+        (["salt"], ["adapter"], ["images"], ["weights"], ["adapter_epoch"]),
+        strict=True,
+    ),
     *zip(LABELS.cases, (["adapter", "salt"], ["mask"], ["adapter", "salt"], ["mask"]), strict=True),
 ]
 
