@@ -9,7 +9,7 @@ from kvspec.spec.handles import Handle, Phase, is_free, is_terminal, parent, pha
 from kvspec.spec.language import Expr, exists, forall, is_some, strong, the, weak
 from kvspec.spec.lifecycle import release
 from kvspec.spec.tiers import end_load, end_store, evict_from_device, evict_from_host
-from kvspec.spec.tiers_receipts import give_notice, send, take_notice, time_out
+from kvspec.spec.tiers_receipts import give_notice, retrieve, send, take_notice, time_out
 from kvspec.spec.tiers_state import (
     HostSlot,
     Lookup,
@@ -133,9 +133,9 @@ def nothing_is_held_on_any_tier() -> Expr:
     )
 
 
-@tiers.leads_to(weak(time_out, "q"))
+@tiers.leads_to(weak(retrieve, "q"), weak(time_out, "q"))
 def every_pin_is_dropped(q: Lookup) -> tuple[Expr, Expr]:
-    """A lookup that has a pin drops it in the end, though its client be dead."""
+    """A pin is dropped in the end: by the client, which retrieves unless it declines, or after its death."""
     return has_pin(q), ~has_pin(q)
 
 

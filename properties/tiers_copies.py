@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvspec.properties.core import properties as core
 from kvspec.spec.append import Txn, is_live
 from kvspec.spec.batch import Row, row_cache
-from kvspec.spec.handles import Handle, Phase, is_free, parent, phase
+from kvspec.spec.handles import Handle, Phase, is_free, length, parent, phase, version
 from kvspec.spec.language import (
     Expr,
     Properties,
@@ -73,6 +73,16 @@ def what_a_request_reads_is_on_the_device() -> Expr:
 
 
 @tiers.invariant
+def a_request_reads_rows_of_its_own_prefix() -> Expr:
+    """No node on the path that a request has matched has the rows of another one."""
+    return forall(
+        Handle,
+        Node,
+        lambda h, n: implies(reads(h, n) & on_device(n), device_rows[n] == n),
+    )
+
+
+@tiers.invariant
 def a_request_holds_its_whole_path() -> Expr:
     """A request has a reference to every node on the path that it has matched, and to no other."""
     return forall(Handle, Node, lambda h, n: reads(h, n) == reference[n, h])
@@ -133,8 +143,8 @@ def a_request_is_retracted_to_one_slot() -> Expr:
 
 
 @tiers.invariant
-def a_retracted_request_holds_nothing_on_the_device() -> Expr:
-    """A retracted request has no reference, and no batch row reads it."""
+def a_retracted_request_reads_nothing_on_the_device() -> Expr:
+    """A retracted request has matched no prefix, and no batch row reads it."""
     return forall(
         Handle,
         lambda h: implies(
@@ -183,6 +193,18 @@ def who_loses_its_prefix_is_released_or_retracted() -> Expr:
         Node,
         lambda h, n: implies(
             reads(h, n) & ~after(reads(h, n)), after(is_free(h)) | after(is_retracted(h))
+        ),
+    )
+
+
+@tiers.step
+def rows_on_the_host_are_not_cut_off() -> Expr:
+    """A retracted request has the length and the version with which it was moved to the host."""
+    return forall(
+        Handle,
+        lambda h: implies(
+            is_retracted(h) & after(is_retracted(h)),
+            (after(length[h]) == length[h]) & (after(version[h]) == version[h]),
         ),
     )
 

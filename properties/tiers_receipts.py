@@ -16,9 +16,11 @@ from kvspec.spec.language import (
 )
 from kvspec.spec.tiers_receipts import (
     client_dies,
+    decline,
     fail_send,
     lose_notice,
     receiver_crashes,
+    retrieve,
     take_notice,
     time_out,
 )
@@ -37,6 +39,7 @@ from kvspec.spec.tiers_state import (
     pin,
     pins,
     pins_slot,
+    received,
     receiver,
     seat,
     send_of,
@@ -50,6 +53,15 @@ def what_a_queued_send_reads_is_on_the_device() -> Expr:
     return forall(
         Send,
         lambda x: implies(send_state[x] == SendState.QUEUED, on_device(the(send_of[x]))),
+    )
+
+
+@tiers.invariant
+def a_receiver_has_the_rows_of_its_node() -> Expr:
+    """A receiver that has rows got those of the node that was to be sent."""
+    return forall(
+        Send,
+        lambda x: implies(receiver[x] == Receiver.HAS_ROWS, received[x] == send_of[x]),
     )
 
 
@@ -201,6 +213,18 @@ def a_dead_client_drops_nothing() -> Expr:
             (lookup_state[q] == LookupState.CLIENT_DEAD)
             & (after(lookup_state[q]) != LookupState.CLIENT_DEAD),
             fired(time_out),
+        ),
+    )
+
+
+@tiers.step
+def a_living_client_keeps_its_pin() -> Expr:
+    """As long as the client of a lookup lives, nobody but the client ends it."""
+    return forall(
+        Lookup,
+        lambda q: implies(
+            (lookup_state[q] == LookupState.OPEN) & ~after(has_pin(q)),
+            fired(retrieve) | fired(decline),
         ),
     )
 

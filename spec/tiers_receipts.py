@@ -1,8 +1,10 @@
 """Receipts of `tiers`: lookups that pin a host slot, and sends that hold device rows until they are read.
 
-A lookup ends once, by retrieve, by decline or by a timeout, and each of them drops the one pin that its
-receipt is for. A client may die, so that only the timeout is left. A queued send ends once, sent or failed.
-Who waits for it gets rows or a failure: a notice that was lost is given again.
+A lookup ends once, and drops the one pin that its receipt is for: its client retrieves or declines, or is
+dead, and then the timeout ends it. From a client that lives no timeout takes a pin, since it may be reading.
+A queued send ends once, sent or failed. Who waits for it gets rows or a failure: a notice that was lost is
+given again. `received` says whose rows a receiver got, so that a send of rows that are gone is told from one
+that is right.
 """
 
 from __future__ import annotations
@@ -10,10 +12,10 @@ from __future__ import annotations
 from kvspec.spec.handles import Handle
 from kvspec.spec.language import Expr, Module, Step, is_some, the, where
 from kvspec.spec.tiers_state import (
+    CLIENT_NOT_DEAD,
     LOOKUP_IN_USE,
     LOOKUP_NOT_OPEN,
     NO_NOTICE,
-    NO_PIN,
     NO_RECEIVER_WAITS,
     NOT_ON_HOST,
     NOT_REFERENCED,
@@ -27,13 +29,14 @@ from kvspec.spec.tiers_state import (
     Receiver,
     Send,
     SendState,
-    has_pin,
+    device_rows,
     host_rows,
     lookup_state,
     notice,
     pin,
     pins,
     pins_slot,
+    received,
     receiver,
     reference,
     seat,
@@ -46,7 +49,7 @@ receipts = Module(
     "receipts",
     "Lookups of the host tier, and sends from the device tier.",
     uses=(tiers,),
-    writes=(lookup_state, pin, pins, seat, send_state, send_of, receiver, notice),
+    writes=(lookup_state, pin, pins, seat, send_state, send_of, receiver, received, notice),
 )
 
 
@@ -87,14 +90,14 @@ def decline(step: Step, q: Lookup) -> None:
 
 @receipts.action
 def time_out(step: Step, q: Lookup) -> None:
-    """The host tier drops a pin that nobody has dropped in time, whether its client lives or not."""
-    step.require(has_pin(q), NO_PIN)
+    """The host tier drops the pin of a client that it has not heard of for too long."""
+    step.require(lookup_state[q] == LookupState.CLIENT_DEAD, CLIENT_NOT_DEAD)
     discharge(step, q)
 
 
 @receipts.action
 def client_dies(step: Step, q: Lookup) -> None:
-    """The client of a lookup dies, and will neither retrieve nor decline."""
+    """The client of a lookup dies or its lease runs out: it will neither retrieve nor decline."""
     step.require(lookup_state[q] == LookupState.OPEN, LOOKUP_NOT_OPEN)
     step.assign(lookup_state[q], LookupState.CLIENT_DEAD)
 
@@ -111,11 +114,12 @@ def queue_send(step: Step, x: Send, h: Handle, n: Node) -> None:
 
 @receipts.action
 def send(step: Step, x: Send) -> None:
-    """The sender reads the rows, and a receiver that still waits has them."""
+    """The sender reads the rows that the device has, and a receiver that still waits gets those."""
     step.require(send_state[x] == SendState.QUEUED, SEND_NOT_QUEUED)
     step.assign(send_state[x], SendState.SENT)
     waits = receiver[x] == Receiver.WAITING
     step.assign(receiver[x], where(waits, Receiver.HAS_ROWS, receiver[x]))
+    step.assign(received[x], where(waits, device_rows[the(send_of[x])], received[x]))
 
 
 @receipts.action

@@ -54,7 +54,10 @@ class Pins(Natural):
 
 
 class LookupState(Enum):
-    """Where a lookup is: it pins while it is open or its client is dead, and ends once."""
+    """Where a lookup is: it pins while it is open or its client is dead, and ends once.
+
+    A client whose lease has run out counts as dead, since nobody hears of it any more.
+    """
 
     UNUSED = member()
     OPEN = member()
@@ -100,7 +103,7 @@ NO_LOAD = _code("NO_LOAD", NONE, "no load of the node is in flight")
 NO_STORE = _code("NO_STORE", NONE, "no store into the host slot is in flight")
 LOOKUP_IN_USE = _code("LOOKUP_IN_USE", NONE, "the lookup's id is in use")
 LOOKUP_NOT_OPEN = _code("LOOKUP_NOT_OPEN", NONE, "the lookup has ended, or its client is dead")
-NO_PIN = _code("NO_PIN", NONE, "the lookup holds no pin: it has not begun, or it has ended")
+CLIENT_NOT_DEAD = _code("CLIENT_NOT_DEAD", NONE, "the lookup is not one of a dead client")
 SEND_IN_USE = _code("SEND_IN_USE", NONE, "the send's id is in use")
 SEND_NOT_QUEUED = _code("SEND_NOT_QUEUED", NONE, "the send is not in the queue")
 SEND_NOT_FAILED = _code("SEND_NOT_FAILED", NONE, "the send has not failed")
@@ -200,6 +203,13 @@ send_of = tiers.variable(
 )
 receiver = tiers.variable(
     "receiver", Send, to=Receiver, init=Receiver.NONE, meaning="what the send's receiver has"
+)
+received = tiers.variable(
+    "received",
+    Send,
+    to=Option[Node],
+    init=none(Node),
+    meaning="node whose rows the send's receiver got",
 )
 notice = tiers.variable(
     "notice",

@@ -7,7 +7,7 @@ import attrs
 from kvspec.properties.atlas.model import Case, Evidence, Group
 from kvspec.properties.faults import Fault, also, drop_guard, loosen, mutant, put
 from kvspec.properties.tiers import tiers as properties
-from kvspec.spec.language import Counts, Expr, Instance, exists, forall, implies, one_of
+from kvspec.spec.language import Counts, Expr, Instance, exists, forall, implies, one_of, the
 from kvspec.spec.tiers import (
     evict_from_device,
     evict_from_host,
@@ -17,9 +17,9 @@ from kvspec.spec.tiers import (
 )
 from kvspec.spec.tiers_receipts import give_notice, retrieve, send, time_out
 from kvspec.spec.tiers_state import (
+    CLIENT_NOT_DEAD,
     COPY_IN_FLIGHT,
     LOOKUP_NOT_OPEN,
-    NO_PIN,
     NOT_ON_DEVICE,
     PINNED,
     SEND_NOT_QUEUED,
@@ -35,6 +35,8 @@ from kvspec.spec.tiers_state import (
     lookup_state,
     on_device,
     on_path,
+    pin,
+    pins,
     receiver,
     reference,
     send_of,
@@ -73,10 +75,10 @@ REUSED_SLOT = _instance(
     "REUSED_SLOT", "two prefixes and one host slot", Counts(487, 2_022, 12, 3), nodes=2
 )
 ONE_LOOKUP = _instance(
-    "ONE_LOOKUP", "one lookup of one copy", Counts(127, 528, 11, 2), pins=1, lookups=1
+    "ONE_LOOKUP", "one lookup of one copy", Counts(127, 510, 11, 2), pins=1, lookups=1
 )
 TWO_LOOKUPS = _instance(
-    "TWO_LOOKUPS", "two lookups, one after the other", Counts(325, 1_482, 13, 4), pins=1, lookups=2
+    "TWO_LOOKUPS", "two lookups, one after the other", Counts(325, 1_410, 13, 4), pins=1, lookups=2
 )
 ONE_SEND = _instance("ONE_SEND", "one send of one prefix", Counts(63, 205, 10, 5), slots=0, sends=1)
 ON_THE_HOST = _instance(
@@ -97,9 +99,13 @@ def _not_queued_nor_failed(n: Expr) -> Expr:
     return ~exists(Send, lambda x: one_of(send_state[x], *states) & (send_of[x] == n))
 
 
+def _dead_without_a_pin(q: Expr) -> Expr:
+    return (lookup_state[q] == LookupState.CLIENT_DEAD) & (pins[the(pin[q])] == 0)
+
+
 B09 = Group(
     "A-B09",
-    "Host copy evicted while a load back to the device still reads it",
+    "A load to the device read a host slot that eviction had given to another prefix",
     "stale work, reuse under an outstanding access",
     Evidence.MERGED,
     (
@@ -108,15 +114,15 @@ B09 = Group(
         "bytedance-iaas/sglang PR #638",
     ),
     (
-        "a request matches a prefix of which only the host has rows, and a load back is queued",
-        "the device is short of room, so that an eviction from it runs",
-        "that needs room on the host, and an eviction there takes the slot that the load reads",
-        "the slot is given to another prefix",
-        "the load reads the other rows, and they are matched under the first prefix's name",
+        "only the host has the rows of a prefix that a request wants, and their load begins",
+        "the device is full, so that another prefix is moved to the host to make room",
+        "the host is full as well, and gives up the very slot that the load is to read",
+        "the other prefix goes into that slot",
+        "the load brings the other rows, and requests read them as those of the first prefix",
     ),
     (
         _case(
-            "a prefix on the device has the rows of another one, whose copy took its host slot",
+            "a request reads the rows of another prefix, whose copy took the host slot under the load",
             loosen(
                 system,
                 evict_from_host,
@@ -125,7 +131,7 @@ B09 = Group(
                 name="under-a-load",
                 says="takes a host slot from which a load still reads",
             ),
-            "device_rows_are_those_of_their_prefix",
+            "a_request_reads_rows_of_its_own_prefix",
             REUSED_SLOT,
         ),
         _case(
@@ -219,27 +225,27 @@ B54 = Group(
 
 B59 = Group(
     "A-B59",
-    "Reusable block evicted before the background sender has sent it",
+    "Rows of a released request evicted while their send was still in the queue",
     "shared-prefix ownership",
     Evidence.REPRODUCED,
     ("NVIDIA/TensorRT-LLM issue #12542",),
     (
-        "a prefill is done and its send is queued",
-        "the request is released, and its blocks are no more than cached",
-        "another request needs room, and the blocks are evicted",
-        "the sender does not find them, and writes that to a log",
-        "the receiver waits for rows",
+        "the rows of a prompt are computed, and their send goes into a queue",
+        "its request ends, so that the rows are kept for whoever matches them, and for nobody else",
+        "they make room for another request before their turn in the queue comes",
+        "the sender looks them up in vain, and tells only its log",
+        "whoever was to receive them is told nothing, and waits on",
     ),
     (
         _case(
-            "a send is queued whose rows are gone from the device",
+            "a receiver has a send that brought no rows, since they were gone from the device",
             drop_guard(
                 system,
                 evict_from_device,
                 SEND_QUEUED,
                 "evicts rows that a queued send has still to read",
             ),
-            "what_a_queued_send_reads_is_on_the_device",
+            "a_receiver_has_the_rows_of_its_node",
             ONE_SEND,
         ),
         _case(
@@ -325,10 +331,10 @@ B62 = Group(
             loosen(
                 system,
                 time_out,
-                NO_PIN,
-                lambda q: lookup_state[q] == LookupState.OPEN,
-                name="only-of-the-living",
-                says="waits for the client to drop the pin, whether it is alive or not",
+                CLIENT_NOT_DEAD,
+                _dead_without_a_pin,
+                name="only-unpinned",
+                says="looks for the lookups of dead clients among the copies without pins alone",
             ),
             "every_pin_is_dropped",
             ONE_LOOKUP,
@@ -362,15 +368,15 @@ B62 = Group(
 
 B63 = Group(
     "A-B63",
-    "Aborting a retracted request leaves its host copy",
+    "A request that was aborted while its rows were on the host left them there",
     "accounting",
     Evidence.REPRODUCED,
     ("sgl-project/sglang issue #18701",),
     (
-        "a request is retracted: its rows are moved to the host",
-        "it waits to go on, and is aborted",
-        "what it had on the device is given up, and the host copy stays",
-        "this happens again until the host is full",
+        "the scheduler takes a request off the device and keeps its rows on the host",
+        "its client gives up before its turn comes again",
+        "the abort cleans up the device, where nothing was left, and not the host",
+        "each such abort costs a host slot, until none is left",
     ),
     (
         _case(

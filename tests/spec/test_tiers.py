@@ -96,6 +96,7 @@ def test_a_queued_send_is_an_owner():
     seen = queued().refuse("evict_from_device", "SEND_QUEUED", n=0)
     seen.do("send", x=0).do("evict_from_device", n=0)
     assert seen["receiver", 0] == Receiver.HAS_ROWS.value
+    assert seen["received", 0] == 0
     seen.refuse("fail_send", "SEND_NOT_QUEUED", x=0)
 
 
@@ -114,25 +115,27 @@ def test_a_receiver_that_crashed_holds_nothing():
     seen = queued().do("receiver_crashes", x=0).do("send", x=0).do("evict_from_device", n=0)
     assert seen["send_state", 0] == SendState.SENT.value
     assert seen["receiver", 0] == Receiver.CRASHED.value
+    assert seen["received", 0] is None
 
 
-@pytest.mark.parametrize("end", ["retrieve", "decline", "time_out"])
+@pytest.mark.parametrize("end", ["retrieve", "decline"])
 def test_a_pin_is_dropped_once(end):
-    """Each end of a lookup drops its pin, and none of them drops it again."""
+    """A client that lives drops the pin by retrieve or decline, once, and no timeout takes it."""
     seen = looked_up().do("look_up", q=1, s=0)
     assert seen["pins", 0] == 2
-    seen.do(end, q=0)
+    seen.refuse("time_out", "CLIENT_NOT_DEAD", q=0).do(end, q=0)
     assert seen["pins", 0] == 1
     seen.refuse("retrieve", "LOOKUP_NOT_OPEN", q=0).refuse("decline", "LOOKUP_NOT_OPEN", q=0)
-    seen.refuse("time_out", "NO_PIN", q=0).refuse("look_up", "LOOKUP_IN_USE", q=0, s=0)
+    seen.refuse("time_out", "CLIENT_NOT_DEAD", q=0).refuse("look_up", "LOOKUP_IN_USE", q=0, s=0)
     seen.refuse("evict_from_host", "PINNED", s=0)
-    seen.do("time_out", q=1).do("evict_from_host", s=0)
+    seen.do("retrieve", q=1).do("evict_from_host", s=0)
 
 
 def test_the_pin_of_a_dead_client_is_dropped_by_the_timeout():
     """A dead client neither retrieves nor declines, and its pin does not last."""
     seen = looked_up().do("client_dies", q=0).refuse("retrieve", "LOOKUP_NOT_OPEN", q=0)
     seen.refuse("evict_from_host", "PINNED", s=0).do("time_out", q=0).do("evict_from_host", s=0)
+    seen.refuse("time_out", "CLIENT_NOT_DEAD", q=0)
     assert seen["lookup_state", 0] == LookupState.ENDED.value
 
 
@@ -145,8 +148,17 @@ def test_a_retracted_request_has_its_rows_on_the_host_alone():
     seen.refuse("fork", "RETRACTED", p=0, children=(False, True), n=0)
     seen.refuse("insert", "RETRACTED", h=0, n=1).refuse("match", "RETRACTED", h=0, n=0)
     seen.refuse("evict_from_host", "NOT_ON_HOST", s=0)
+    seen.refuse("truncate", "RETRACTED", h=0, n=0)
     seen.do("resume", h=0, s=0).do("begin", x=0, h=0, k=0, a=0, p=0, n=1)
     seen.refuse("retract", "APPEND_IN_FLIGHT", h=0, s=0)
+
+
+def test_a_retracted_request_keeps_its_block():
+    """It reads nothing on the device, and its block is still its own when it is resumed."""
+    seen = cached().do("retract", h=0, s=0)
+    assert seen["owner", 0, 0]
+    assert seen["matched", 0] is None
+    seen.do("cancel_request", h=0).refuse("evict", "STILL_OWNED", b=0)
 
 
 def test_a_request_aborted_on_the_host_leaves_nothing_there():

@@ -1,10 +1,11 @@
 """A device tier and a host tier of real rows, with tables and checks of their own, and faults to switch on.
 
 Modelled: requests that compute prefixes, match them and leave; stores and loads that copy a node's rows
-between a device page and a host buffer; eviction from both; queued sends, pinned lookups and the rows of
-retracted requests, as far as they hold pages and buffers. Damage is measured at what is read: rows that
-are not those of their prefix, logits behind a path against an uncached run, and bytes that are held for
-nobody.
+between a device page and a host buffer; eviction from both; sends, which copy a page into the receiver's
+buffer; pinned lookups; retracted requests, whose rows move between their block and a host buffer. All nodes
+share one pool of pages. A page or a buffer that is given back keeps its bytes until somebody else gets it,
+and requests and copies go on with the page that they were given when they began. Damage is measured at
+what is read (`tiers_damage`).
 Left out: the network of a send; rows of appends, which begin, are aborted and stage nothing.
 """
 
@@ -56,7 +57,10 @@ class Cache:
     """Both tiers, the index of prefixes, and everybody who holds rows.
 
     Attributes:
-        pages: the device page of each node, and `present`, the nodes whose page is given out.
+        pool: the device pages that all nodes share, and `free`, those that nobody has been given,
+            the one that is given next at the front.
+        page_of: the page that a node has, and `present`, the nodes whose rows are in their page.
+        blocks: the rows that requests have beside cached prefixes.
         buffers: the host buffer of each slot, and `slots`, what each is for.
         paths: for each node the nodes above it, from the shortest prefix on.
         holders: for each node the requests that have a reference to it.
@@ -76,7 +80,10 @@ class Cache:
         self._faults = frozenset(faults)
 
     def reset(self, instance: Instance) -> None:
-        """Begin anew with a page for each node and a host buffer for each slot, all of them empty."""
+        """Begin anew with a pool of pages and a host buffer for each slot, all of them empty.
+
+        The pool has a page more than there are nodes, so that a page is not at once given out again.
+        """
         sizes = instance.sizes
         self._variables = list(instance.system.variables)
         self.layers = sizes["Layer"]
@@ -85,10 +92,13 @@ class Cache:
         self.requests = [Request() for _ in range(sizes["Handle"])]
         self.owners: list[set[int]] = [set() for _ in range(sizes["Block"])]
         self.filled = [False] * sizes["Block"]
-        self.pages = [rows.empty() for _ in range(sizes["Node"])]
+        self.blocks = [rows.empty() for _ in self.filled]
+        self.pool = [rows.empty() for _ in range(sizes["Node"] + 1)]
+        self.free = list(range(len(self.pool)))
+        self.page_of: dict[int, int] = {}
         self.present: set[int] = set()
-        self.paths: list[rows.Chain] = [() for _ in self.pages]
-        self.holders: list[set[int]] = [set() for _ in self.pages]
+        self.paths: list[rows.Chain] = [() for _ in range(sizes["Node"])]
+        self.holders: list[set[int]] = [set() for _ in self.paths]
         self.loads: dict[int, int] = {}
         self.loading: set[int] = set()
         self.buffers = [rows.empty() for _ in range(sizes["HostSlot"])]
@@ -116,7 +126,7 @@ class Cache:
         return State(tuple(tuple(found[name]) for name in self._variables))
 
     def damage(self) -> list[Damage]:
-        """Rows that are not those of their prefix, logits that are off, and bytes held for nobody."""
+        """What is read wrongly once all that is free has been given to others, and bytes held for nobody."""
         return damage_of(self)
 
     def chain(self, n: int) -> rows.Chain:
@@ -125,7 +135,19 @@ class Cache:
 
     def own_chain(self, h: int) -> rows.Chain:
         """What a request's own rows are of: a prompt that no node has."""
-        return (len(self.pages) + self.requests[h].family,)
+        return (len(self.paths) + self.requests[h].family,)
+
+    def fill_what_is_free(self) -> None:
+        """Give every free page, block and buffer to a request that nobody here has to do with."""
+        stranger = rows.rows_of((len(self.paths) + len(self.requests),))
+        for page in list(self.free):
+            rows.copy(self.pool[page], stranger)
+        for b, is_filled in enumerate(self.filled):
+            if not is_filled:
+                rows.copy(self.blocks[b], stranger)
+        for s, slot in enumerate(self.slots):
+            if slot.is_empty:
+                rows.copy(self.buffers[s], stranger)
 
     def is_retracted(self, h: int) -> bool:
         """Some host buffer has the rows of the request."""
@@ -179,6 +201,7 @@ class Cache:
         self.requests[h] = Request("DECODE_READY", request.generation, abi=a, family=h)
         self.filled[b] = True
         self.owners[b].add(h)
+        rows.copy(self.blocks[b], rows.rows_of(self.own_chain(h)))
 
     def _fork(self, p: int, children: tuple[bool, ...], n: int) -> None:
         parent = self.requests[p]
@@ -191,7 +214,14 @@ class Cache:
         for h in born:
             generation = self.requests[h].generation
             self.requests[h] = Request(
-                "DECODE_READY", generation, 0, parent.abi, p, parent.family, parent.path
+                "DECODE_READY",
+                generation,
+                0,
+                parent.abi,
+                p,
+                parent.family,
+                parent.path,
+                parent.table,
             )
             for owners in self.owners:
                 if p in owners:
@@ -203,6 +233,7 @@ class Cache:
     def _truncate(self, h: int, n: int) -> None:
         self._need_ready(h)
         self._need(n == 0, "BEYOND_COMMITTED")
+        self._need(not self.is_retracted(h), "RETRACTED")
         self.requests[h].version += 1
 
     def _finish(self, h: int) -> None:
@@ -264,7 +295,7 @@ class Cache:
         self.running.batch = [self.running.batch[r] for r in source]
 
     def _drop_references(self, h: int) -> None:
-        self.requests[h].path = ()
+        self.requests[h].path = self.requests[h].table = ()
         for holders in self.holders:
             holders.discard(h)
 
@@ -276,13 +307,18 @@ class Cache:
         appends = self.running.appends_to(h, self.requests[h].generation)
         self._need(not appends, "APPEND_IN_FLIGHT")
         self.slots[s].kept_for = h
-        rows.copy(self.buffers[s], rows.rows_of(self.own_chain(h)))
+        rows.copy(self.buffers[s], self._block_of(h))
         self._drop_references(h)
 
     def _resume(self, h: int, s: int) -> None:
         self._need_ready(h)
         self._need(self.slots[s].kept_for == h, "NOT_RETRACTED")
+        rows.copy(self._block_of(h), self.buffers[s])
         self._give_back(s)
+
+    def _block_of(self, h: int) -> rows.Buffer:
+        """The rows that a request has beside cached prefixes."""
+        return next(self.blocks[b] for b, owners in enumerate(self.owners) if h in owners)
 
     # Prefixes.
 
@@ -297,8 +333,10 @@ class Cache:
         longer = [m for m, path in enumerate(self.paths) if n in path and self._is_cached(m)]
         self._need(not longer, "LONGER_CACHED")
         self.paths[n] = self.requests[h].path
+        page = self._take_page(n)
         self.requests[h].path = self.chain(n)
-        rows.copy(self.pages[n], rows.rows_of(self.chain(n)))
+        self.requests[h].table += (page,)
+        rows.copy(self.pool[page], rows.rows_of(self.chain(n)))
         self.present.add(n)
         self.holders[n].add(h)
 
@@ -312,6 +350,7 @@ class Cache:
         chain = self.chain(n)
         self._need(there.issuperset(chain), "NOT_ON_DEVICE")
         self.requests[h].path = chain
+        self.requests[h].table = tuple(self.page_of[m] for m in chain)
         held = chain
         if self._lacks("match.only-above"):
             held = chain[:-1]
@@ -322,29 +361,36 @@ class Cache:
 
     # Copies and eviction.
 
+    def _take_page(self, n: int) -> int:
+        """Give a node the page that has been free for longest; what is in it stays till it is written."""
+        self.page_of[n] = self.free.pop(0)
+        return self.page_of[n]
+
     def _store(self, n: int, s: int) -> None:
         self._need(n in self.present, "NOT_ON_DEVICE")
         self._need(not any(slot.copy_of == n for slot in self.slots), "ON_HOST")
         self._need(self.slots[s].is_empty, "SLOT_TAKEN")
-        self.slots[s].copy_of = n
+        self.slots[s].copy_of, self.slots[s].source = n, self.page_of[n]
 
     def _end_store(self, s: int) -> None:
-        n = self.slots[s].copy_of
+        source = self.slots[s].source
         self._need(self.slots[s].is_storing, "NO_STORE")
-        assert n is not None  # noqa: S101  # a store is of a node
-        rows.copy(self.buffers[s], self.pages[n])
+        assert source is not None  # noqa: S101  # a store reads a page
+        rows.copy(self.buffers[s], self.pool[source])
         self.slots[s].is_whole = True
 
     def _load(self, n: int, s: int) -> None:
         slot = self.slots[s]
         self._need(slot.copy_of == n and slot.is_whole, "NOT_ON_HOST")
         self._need(n not in self.present and n not in self.loads, "ON_DEVICE")
+        self._take_page(n)
         self.loads[n] = s
         self.loading.add(n)
 
     def _end_load(self, n: int) -> None:
         self._need(n in self.loads, "NO_LOAD")
-        rows.copy(self.pages[n], self.buffers[self.loads[n]])
+        page = self.page_of[n] if n in self.page_of else self._take_page(n)
+        rows.copy(self.pool[page], self.buffers[self.loads[n]])
         self.present.add(n)
         self.loading.discard(n)
         if not self._lacks("end_load.drop-assignment.load_from"):
@@ -355,7 +401,7 @@ class Cache:
         if (code := self.device_code(n)) is not None:
             raise RefusedError(code)
         self.present.remove(n)
-        rows.clear(self.pages[n])
+        self.free.append(self.page_of.pop(n))
 
     def _evict_from_host(self, s: int) -> None:
         self._need(self.slots[s].copy_of is not None, "NOT_ON_HOST")
@@ -365,7 +411,6 @@ class Cache:
 
     def _give_back(self, s: int) -> None:
         self.slots[s] = Slot(pins=self.slots[s].pins)
-        rows.clear(self.buffers[s])
 
     # Lookups.
 
@@ -387,7 +432,7 @@ class Cache:
         self._end_lookup(q, unpins=not self._lacks("decline.drop-assignment.pins"))
 
     def _time_out(self, q: int) -> None:
-        self._need(self.lookups[q].has_pin, "NO_PIN")
+        self._need(self.lookups[q].state == "CLIENT_DEAD", "CLIENT_NOT_DEAD")
         self._end_lookup(q)
 
     def _client_dies(self, q: int) -> None:
@@ -416,8 +461,12 @@ class Cache:
         job = self.sends[x]
         self._need(job.state == "QUEUED", "SEND_NOT_QUEUED")
         job.state = "SENT"
-        if job.receiver == "WAITING":
-            job.receiver = "HAS_ROWS"
+        if job.receiver != "WAITING":
+            return
+        job.receiver = "HAS_ROWS"
+        assert job.node is not None  # noqa: S101  # a send that was queued is of a node
+        if job.node in self.present:
+            rows.copy(job.received, self.pool[self.page_of[job.node]])
 
     def _fail_send(self, x: int) -> None:
         self._need(self.sends[x].state == "QUEUED", "SEND_NOT_QUEUED")

@@ -1,10 +1,18 @@
-"""Harm on the two tiers in numbers: rows and logits of whoever reads, and bytes that are held for nobody."""
+"""Harm on the two tiers in numbers: rows and logits of whoever reads, and bytes that are held for nobody.
+
+An eviction alone harms nobody: the bytes are there until the page is used again. So what is read is measured
+on a copy of the tiers in which all that is free has been given to another request, which has written its own
+rows there. Where nobody reads what is free, that changes nothing.
+"""
 
 from __future__ import annotations
+
+import copy
 
 from kvspec.models.backend import Damage
 from kvspec.models.decode.agreement import TOLERANCES, disagreement
 from kvspec.models.decode.mechanisms.tiers_observe import Tiers, whose
+from kvspec.models.decode.mechanisms.tiers_requests import Request
 from kvspec.models.decode.mechanisms.tiers_rows import (
     ROWS,
     Buffer,
@@ -16,41 +24,42 @@ from kvspec.models.decode.mechanisms.tiers_rows import (
 )
 
 
-def damage_of(of: Tiers) -> list[Damage]:
-    """Every harm that can be measured now."""
+def damage_of(now: Tiers) -> list[Damage]:
+    """Every harm that can be measured when what is free now has been used again."""
+    of = copy.deepcopy(now)
+    of.fill_what_is_free()
     found: list[Damage] = []
     for h, request in enumerate(of.requests):
         if request.path:
-            found += _of_path(of, f"handle{h}", request.path)
-            found += _not_held(of, h, request.path)
+            found += _of_path(of, f"handle{h}", request.path, request.table)
+            found += _not_held(of, h, request)
     for n in sorted(of.present):
-        if not any(n in request.path for request in of.requests):
-            found += _of_path(of, f"whoever matches node{n}", of.chain(n))
+        chain = of.chain(n)
+        if not any(n in request.path for request in of.requests) and of.present.issuperset(chain):
+            table = tuple(of.page_of[m] for m in chain)
+            found += _of_path(of, f"whoever matches node{n}", chain, table)
         found += _of_page(of, n)
+    for n in sorted(of.loading):
+        found += _wrong(of, f"the load of node{n}", of.buffers[of.loads[n]], of.chain(n))
     for s in range(len(of.slots)):
         found += _of_slot(of, s)
     for q, lookup in enumerate(of.lookups):
         if lookup.has_pin and lookup.slot is not None:
             found += _wrong(of, f"lookup{q}", of.buffers[lookup.slot], lookup.found)
     for x, job in enumerate(of.sends):
-        if job.state == "QUEUED" and job.node is not None:
-            found += _wrong(of, f"send{x}", of.pages[job.node], job.path)
+        if job.receiver == "HAS_ROWS":
+            found += _wrong(of, f"the receiver of send{x}", job.received, job.path)
     return found
 
 
-def _of_path(of: Tiers, where: str, chain: Chain) -> list[Damage]:
-    """What a request finds that reads the pages of a path: rows one by one, and logits behind them.
-
-    A path that lacks a page is harm only to a request that reads it already.
-    """
-    if where.startswith("whoever") and not of.present.issuperset(chain):
-        return []
+def _of_path(of: Tiers, where: str, chain: Chain, table: tuple[int, ...]) -> list[Damage]:
+    """What a request finds that reads a path in these pages: rows one by one, and logits behind them."""
     found = []
-    for place, n in enumerate(chain):
-        found += _wrong(of, where, of.pages[n], chain[: place + 1])
+    for place, page in enumerate(table):
+        found += _wrong(of, where, of.pool[page], chain[: place + 1])
     if not found:
         return []
-    cached = cached_logits(chain, (of.pages[n] for n in chain))
+    cached = cached_logits(chain, (of.pool[page] for page in table))
     right = uncached_logits(chain)
     if disagreement(cached, right) > TOLERANCES[right.dtype]:
         largest = float((cached - right).abs().max())
@@ -59,11 +68,12 @@ def _of_path(of: Tiers, where: str, chain: Chain) -> list[Damage]:
     return found
 
 
-def _not_held(of: Tiers, h: int, chain: Chain) -> list[Damage]:
+def _not_held(of: Tiers, h: int, request: Request) -> list[Damage]:
     """Bytes that a request reads and has no reference to, so that eviction may take them."""
-    loose = [n for n in chain if h not in of.holders[n]]
-    size = sum(size_of(of.pages[n]) for n in loose)
-    names = ", ".join(f"node{n}" for n in loose)
+    read = zip(request.path, request.table, strict=True)
+    loose = [(n, page) for n, page in read if h not in of.holders[n]]
+    size = sum(size_of(of.pool[page]) for _, page in loose)
+    names = ", ".join(f"node{n}" for n, _ in loose)
     text = f"handle{h} reads {size} bytes of {names} without a reference to them"
     return [Damage("owner", f"handle{h}", float(size), text)] if loose else []
 
@@ -87,7 +97,7 @@ def _of_page(of: Tiers, n: int) -> list[Damage]:
     code = of.device_code(n)
     if code is None or is_read or is_stored or is_queued:
         return []
-    return [_leak(f"node{n}", of.pages[n], f"and eviction is refused with {code}")]
+    return [_leak(f"node{n}", of.pool[of.page_of[n]], f"and eviction is refused with {code}")]
 
 
 def _of_slot(of: Tiers, s: int) -> list[Damage]:
@@ -101,7 +111,9 @@ def _of_slot(of: Tiers, s: int) -> list[Damage]:
     if slot.copy_of is None:
         return []
     if slot.is_storing:
-        return _wrong(of, f"the store into {where}", of.pages[slot.copy_of], of.chain(slot.copy_of))
+        assert slot.source is not None  # noqa: S101  # a store reads a page
+        read = of.pool[slot.source]
+        return _wrong(of, f"the store into {where}", read, of.chain(slot.copy_of))
     is_loaded = any(of.loads.get(n) == s for n in of.loading)
     is_pinned = any(lookup.has_pin and lookup.slot == s for lookup in of.lookups)
     code = of.host_code(s)

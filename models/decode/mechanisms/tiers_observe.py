@@ -16,7 +16,8 @@ class Tiers(Protocol):
     requests: list[Request]
     owners: list[set[int]]
     filled: list[bool]
-    pages: list[Buffer]
+    pool: list[Buffer]
+    page_of: dict[int, int]
     buffers: list[Buffer]
     slots: list[Slot]
     present: set[int]
@@ -35,6 +36,10 @@ class Tiers(Protocol):
         """What a request's own rows are of."""
         ...
 
+    def fill_what_is_free(self) -> None:
+        """Give all that is free to somebody else."""
+        ...
+
     def device_code(self, n: int) -> str | None:
         """Why a page cannot be given back."""
         ...
@@ -46,7 +51,7 @@ class Tiers(Protocol):
 
 def whose(of: Tiers, buffer: Buffer) -> int | None:
     """The node whose rows a page or a buffer has, by its bytes; None for none."""
-    nodes = range(len(of.pages))
+    nodes = range(len(of.paths))
     return next((n for n in nodes if not wrong_rows(buffer, of.chain(n))), None)
 
 
@@ -71,13 +76,18 @@ def _requests(of: Tiers) -> dict[str, list[Value]]:
 
 
 def _tiers(of: Tiers) -> dict[str, list[Value]]:
-    nodes = range(len(of.pages))
+    nodes = range(len(of.paths))
     return {
         "above": [m in of.paths[n] for m in nodes for n in nodes],
-        "device_rows": [whose(of, page) for page in of.pages],
+        "device_rows": [
+            whose(of, of.pool[of.page_of[n]]) if n in of.present else None for n in nodes
+        ],
         "load_from": [of.loads.get(n) for n in nodes],
         "copy_of": [slot.copy_of for slot in of.slots],
-        "host_rows": [whose(of, buffer) for buffer in of.buffers],
+        "host_rows": [
+            whose(of, buffer) if slot.is_whole else None
+            for slot, buffer in zip(of.slots, of.buffers, strict=True)
+        ],
         "kept_for": [slot.kept_for for slot in of.slots],
         "pins": [slot.pins for slot in of.slots],
     }
@@ -91,5 +101,8 @@ def _receipts(of: Tiers) -> dict[str, list[Value]]:
         "send_state": [job.state for job in of.sends],
         "send_of": [job.node for job in of.sends],
         "receiver": [job.receiver for job in of.sends],
+        "received": [
+            whose(of, job.received) if job.receiver == "HAS_ROWS" else None for job in of.sends
+        ],
         "notice": [job.has_notice for job in of.sends],
     }

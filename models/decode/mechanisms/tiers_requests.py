@@ -5,7 +5,9 @@ Left out: committed rows beside the prompt; lengths are 0 throughout.
 
 from __future__ import annotations
 
-from attrs import define
+from attrs import Factory, define
+
+from kvspec.models.decode.mechanisms.tiers_rows import Buffer, empty
 
 FREE = ("VACANT", "RELEASED")
 
@@ -25,6 +27,7 @@ class Request:
     Attributes:
         family: the request that filled its block: its own rows are those of that one.
         path: the nodes that it reads, from the shortest prefix on.
+        table: the pages in which it reads them, as they were when it matched or cached them.
     """
 
     phase: str = "VACANT"
@@ -34,6 +37,7 @@ class Request:
     parent: int | None = None
     family: int = 0
     path: tuple[int, ...] = ()
+    table: tuple[int, ...] = ()
 
     @property
     def is_held(self) -> bool:
@@ -63,20 +67,30 @@ class Lookup:
 
 @define
 class Job:
-    """A send: what the sender did, what the receiver has, and the path whose last rows are sent."""
+    """A send: what the sender did, what the receiver has, and the path whose last rows are sent.
+
+    Attributes:
+        received: the receiver's buffer; a sender that does not find the rows leaves it as it is.
+    """
 
     state: str = "UNUSED"
     node: int | None = None
     receiver: str = "NONE"
     has_notice: bool = False
     path: tuple[int, ...] = ()
+    received: Buffer = Factory(empty)
 
 
 @define
 class Slot:
-    """What a host buffer is for: a copy of a node, whole or under way, or a retracted request."""
+    """What a host buffer is for: a copy of a node, whole or under way, or a retracted request.
+
+    Attributes:
+        source: the page from which the copy is made.
+    """
 
     copy_of: int | None = None
+    source: int | None = None
     is_whole: bool = False
     kept_for: int | None = None
     pins: int = 0

@@ -1,8 +1,8 @@
 """Rows of cached prefixes on a device and on its host, as a real decoder computed them.
 
-Modelled: a device page for each node and a host buffer for each slot, with K and V rows of every layer for
-the node's own tokens, at their positions behind those of its path. Copies between the two move bytes, and an
-eviction overwrites them with zeros. Whose rows a page or a buffer has is told by its bytes alone.
+Modelled: pages on the device and buffers on the host, with K and V rows of every layer for the own tokens of
+a node, at their positions behind those of its path. Copies between the two move bytes. Whose rows a page or
+a buffer has is told by its bytes alone.
 Left out: several pages to a node, copies that run on a stream beside the decoder (`residency` has them).
 """
 

@@ -1,11 +1,16 @@
 """What the traces about two tiers show, and where the sound rule stops them."""
 
+import attrs
 import pytest
 
 from kvspec.models.concrete import Event, Machine
+from kvspec.models.explicit import explore
 from kvspec.properties.atlas.run import search_faulty
-from kvspec.properties.atlas.tiers import B09, B54, B59, B62, B63
+from kvspec.properties.atlas.tiers import B09, B54, B59, B62, B63, ONE_LOOKUP
+from kvspec.properties.tiers import tiers
+from kvspec.spec.language import FALSE, limit
 from kvspec.spec.tiers import make_instance
+from kvspec.spec.tiers_receipts import decline, retrieve
 
 
 def traced(case):
@@ -31,13 +36,15 @@ def end(found, machine, name, *index):
 
 
 def test_another_prefix_took_the_slot_under_the_load():
-    """Node 0 has node 1's rows on the device, whose copy took the slot under the load (A-B09)."""
+    """The request reads node 1's rows as node 0, since their copy took the slot under the load (A-B09)."""
     found, faulty, sound = traced(B09.cases[0])
+    assert end(found, faulty, "matched", 0) == 0
     assert end(found, faulty, "device_rows", 0) == 1
     assert end(found, faulty, "copy_of", 0) == 1
     told = iter(step.event.action for step in found.trace[1:])
     assert all(
-        name in told for name in ("load", "evict_from_host", "store", "end_store", "end_load")
+        name in told
+        for name in ("load", "evict_from_host", "store", "end_store", "end_load", "match")
     )
     assert refusal(found, sound) == ("evict_from_host", "COPY_IN_FLIGHT")
 
@@ -62,11 +69,11 @@ def test_the_first_node_of_a_path_is_evicted():
 
 
 def test_the_rows_of_a_queued_send_are_evicted():
-    """The request is released before the rows go, so that only the queue could have held them (A-B59)."""
+    """Only the queue could have held the rows of a released request; its receiver got none (A-B59)."""
     found, faulty, sound = traced(B59.cases[0])
     assert end(found, faulty, "phase", 0) == "RELEASED"
-    assert end(found, faulty, "send_state", 0) == "QUEUED"
-    assert end(found, faulty, "device_rows", 0) is None
+    assert end(found, faulty, "receiver", 0) == "HAS_ROWS"
+    assert end(found, faulty, "received", 0) is None
     assert refusal(found, sound) == ("evict_from_device", "SEND_QUEUED")
 
 
@@ -88,6 +95,21 @@ def test_a_declined_lookup_leaves_a_pin_without_a_receipt():
     assert end(found, faulty, "pins", 0) == 1
     evicted = faulty.step(found.trace[-1].state, Event("evict_from_host", (("s", 0),)))
     assert evicted.code == "PINNED"
+
+
+def never():
+    """No event of an action is tried."""
+    return FALSE
+
+
+def test_no_timeout_makes_up_for_a_client_that_forgets_its_pin():
+    """Where a living client never comes back, its pin lasts for ever (A-B62)."""
+    stays_away = limit(retrieve)(never), limit(decline)(never)
+    made = attrs.evolve(ONE_LOOKUP, limits=(*ONE_LOOKUP.limits, *stays_away), expected=None)
+    (found,) = explore(made, [tiers["every_pin_is_dropped"]]).violations
+    state = found.trace[-1].state
+    assert Machine(made).value(state, "lookup_state", 0) == "OPEN"
+    assert Machine(made).step(state, Event("time_out", (("q", 0),))).code == "CLIENT_NOT_DEAD"
 
 
 def test_the_second_drop_takes_the_pin_of_another_lookup():

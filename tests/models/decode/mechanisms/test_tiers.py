@@ -43,7 +43,7 @@ WITHOUT_ROWS = {
     "give_notice.drop-assignment.notice",
     "give_notice.once",
     "send.only-to-who-waits",
-    "time_out.only-of-the-living",
+    "time_out.only-unpinned",
 }
 """Faults of messages and of clients: there is no row that they harm, only somebody who waits."""
 
@@ -146,7 +146,9 @@ def test_the_sound_tiers_answer_every_event_in_every_state(instance):
 def driven_by(*steps, faults=()):
     """A cache of an instance with room for all, after these events, each of them accepted."""
     cache = Cache(faults=faults)
-    cache.reset(tiers.make_instance("SCENARIO", "", handles=2, nodes=2, slots=2, lookups=2))
+    cache.reset(
+        tiers.make_instance("SCENARIO", "", handles=2, nodes=2, slots=2, lookups=2, sends=1)
+    )
     for action, values in steps:
         reply = cache.perform(Event(action, tuple(values.items())))
         assert reply.accepted, f"{action}: {reply.code}"
@@ -180,7 +182,7 @@ def test_rows_that_were_on_the_host_give_the_logits_of_an_uncached_run():
     cache = driven_by(*TWO_NODES, *TO_THE_HOST_AND_BACK)
     chain = cache.chain(1)
     assert chain == (0, 1)
-    cached = rows.cached_logits(chain, (cache.pages[n] for n in chain))
+    cached = rows.cached_logits(chain, (cache.pool[cache.page_of[n]] for n in chain))
     right = rows.uncached_logits(chain)
     assert disagreement(cached, right) <= TOLERANCES[right.dtype]
     assert not cache.damage()
@@ -189,10 +191,59 @@ def test_rows_that_were_on_the_host_give_the_logits_of_an_uncached_run():
 def test_the_rows_of_another_prefix_give_other_logits():
     """A page with the other node's rows is far from the uncached run: the measure can tell."""
     cache = driven_by(*TWO_NODES)
-    rows.copy(cache.pages[0], cache.pages[1])
+    first, second = cache.requests[0].table
+    rows.copy(cache.pool[first], cache.pool[second])
     harm = {found.kind: found for found in cache.damage() if found.where == "handle0"}
     assert harm["rows"].amount == rows.ROWS
     assert harm["logits"].amount > 1_000 * TOLERANCES[torch.float32]
+
+
+def test_rows_that_were_evicted_are_there_until_their_page_is_used_again():
+    """Eviction writes nothing: what was evicted is overwritten by who gets its page, and by nobody else."""
+    cache = driven_by(*TWO_NODES, *TO_THE_HOST_AND_BACK[:-2])
+    page = cache.free[-1]
+    assert not rows.wrong_rows(cache.pool[page], (0,))
+    assert not cache.damage()
+    assert not rows.wrong_rows(cache.pool[page], (0,))
+    cache.fill_what_is_free()
+    assert rows.wrong_rows(cache.pool[page], (0,)) == rows.ROWS
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "evict_from_device.drop-guard.COPY_IN_FLIGHT",
+        "evict_from_host.drop-guard.PINNED",
+        "fork.drop-assignment.reference",
+    ],
+)
+def test_without_reuse_there_is_no_wrong_row(traces, name, monkeypatch):
+    """The damage of an early eviction is what the next user of the page does, not the eviction itself."""
+    monkeypatch.setattr(Cache, "fill_what_is_free", lambda _: None)
+    found = replay(
+        traces[name],
+        faulty_backend("tiers", name),
+        faulty=True,
+        faulty_system=CASES[name].fault.changed,
+    )
+    assert not {"rows", "logits"} & {harm.kind for harm in found.steps[-1].damage}
+
+
+def test_a_send_brings_the_bytes_of_a_page():
+    """The receiver's buffer has the rows of the node, and is not the sender's page."""
+    sent = ("queue_send", {"x": 0, "h": 0, "n": 0}), ("send", {"x": 0})
+    cache = driven_by(*TWO_NODES, *sent)
+    assert not rows.wrong_rows(cache.sends[0].received, (0,))
+    rows.copy(cache.pool[cache.page_of[0]], rows.empty())
+    assert not rows.wrong_rows(cache.sends[0].received, (0,))
+
+
+def test_rows_of_a_request_that_is_resumed_are_its_own():
+    """They go to the host and come back to a block that was overwritten in between."""
+    cache = driven_by(("allocate", {"h": 0, "b": 0, "a": 0}), ("retract", {"h": 0, "s": 0}))
+    rows.copy(cache.blocks[0], rows.empty())
+    assert cache.perform(Event("resume", (("h", 0), ("s", 0)))).accepted
+    assert not rows.wrong_rows(cache.blocks[0], cache.own_chain(0))
 
 
 def test_the_bytes_of_an_aborted_request_are_counted():
