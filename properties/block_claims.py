@@ -36,11 +36,13 @@ from kvspec.spec.ownership import (
     pass_block,
     pass_generation,
     pass_handle,
+    pass_source,
+    pass_source_generation,
     source,
     source_generation,
     system,
 )
-from kvspec.spec.passes import Pass, dispatched, in_flight, pass_number
+from kvspec.spec.passes import Pass, in_flight, pass_number, unsettled
 from kvspec.spec.prefix import Block, filled, owner
 
 ownership = Properties(system, given=core)
@@ -103,6 +105,53 @@ def empty_blocks_have_no_writing_peer() -> Expr:
 def empty_blocks_have_no_reader() -> Expr:
     """A block that is ready for reuse has no rows that somebody has still to copy."""
     return forall(Handle, lambda h: implies(is_some(source[h]), filled[the(source[h])]))
+
+
+@ownership.invariant
+def empty_blocks_have_no_copying_pass() -> Expr:
+    """No pass in flight has rows to copy from a block that is ready for reuse."""
+    return forall(Pass, lambda p: implies(is_some(pass_source[p]), filled[the(pass_source[p])]))
+
+
+@ownership.invariant
+def a_pass_copies_for_the_request_that_it_runs_for() -> Expr:
+    """The copy that a pass makes is one that its own request wanted."""
+    return forall(
+        Pass,
+        lambda p: implies(is_some(pass_source[p]), pass_source_generation[p] == pass_generation[p]),
+    )
+
+
+@ownership.invariant
+def a_block_that_a_pass_copies_is_not_loaded() -> Expr:
+    """No peer writes a block whose rows a pass in flight is to copy."""
+    return forall(
+        Load,
+        Pass,
+        lambda x, p: implies(is_outstanding(x), pass_source[p] != the(load_block[x])),
+    )
+
+
+@ownership.invariant
+def a_block_that_a_pass_copies_is_written_by_later_ones() -> Expr:
+    """A pass that writes a block is behind every pass that is to copy its rows."""
+    return forall(
+        Block,
+        Pass,
+        Pass,
+        lambda b, p, q: implies(
+            (pass_source[p] == b) & (pass_block[q] == b), pass_number[p] < pass_number[q]
+        ),
+    )
+
+
+@ownership.lemma
+def a_block_that_a_pass_copies_waits_for_it() -> Expr:
+    """The fence of a block is not before a pass that is to copy its rows."""
+    return forall(
+        Pass,
+        lambda p: implies(is_some(pass_source[p]), pass_number[p] <= fence[the(pass_source[p])]),
+    )
 
 
 @ownership.invariant
@@ -192,7 +241,7 @@ def a_copy_is_from_another_block() -> Expr:
 @ownership.lemma
 def a_fence_is_a_pass_that_was_dispatched() -> Expr:
     """No block waits for a pass that nobody dispatched."""
-    return forall(Block, lambda b: fence[b] <= dispatched[()])
+    return forall(Block, lambda b: fence[b] <= unsettled[()])
 
 
 @ownership.lemma
@@ -264,9 +313,8 @@ def a_load_that_was_seen_is_of_a_live_request() -> Expr:
 numbered = [
     ownership.lemma(claim)
     for claim in (
-        pass_claims.no_more_settle_than_were_dispatched,
-        pass_claims.a_pass_in_flight_is_behind_the_settled_ones,
-        pass_claims.a_pass_in_flight_has_a_number_of_its_own,
-        pass_claims.a_settled_pass_has_no_number,
+        pass_claims.a_pass_in_flight_has_a_place_among_them,
+        pass_claims.a_pass_in_flight_has_a_place_of_its_own,
+        pass_claims.a_settled_pass_has_no_place,
     )
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvspec.properties import pass_claims
 from kvspec.properties.block_claims import is_source, is_unowned, ownership
 from kvspec.properties.core import properties as core
-from kvspec.spec.handles import Handle, Phase, generation, is_held, phase
+from kvspec.spec.handles import Handle, Phase, is_held, phase
 from kvspec.spec.language import (
     Expr,
     after,
@@ -28,10 +28,10 @@ from kvspec.spec.ownership import (
     fence,
     hold,
     is_anothers,
+    is_being_copied,
     is_exclusive,
     is_loaded,
     is_outstanding,
-    is_owned_by,
     is_passed_over,
     land,
     load_block,
@@ -42,9 +42,10 @@ from kvspec.spec.ownership import (
     pass_block,
     pass_generation,
     pass_handle,
+    pass_source,
+    pass_source_generation,
     peer_gone,
     source,
-    source_generation,
 )
 from kvspec.spec.passes import Pass, has_passed, in_flight, settle
 from kvspec.spec.prefix import Block, evict, filled, owner
@@ -80,10 +81,35 @@ def no_peer_writes_into_a_block_of_another_request() -> Expr:
 def no_copy_is_made_for_an_earlier_request() -> Expr:
     """Rows are copied into the block of the request that wanted the copy, and of no later one."""
     return forall(
-        Handle,
-        lambda h: implies(
-            fired(settle) & is_some(source[h]) & ~is_some(after(source[h])),
-            source_generation[h] == generation[h],
+        Pass,
+        lambda p: implies(
+            in_flight[p] & ~after(in_flight[p]) & is_some(pass_source[p]),
+            pass_source_generation[p] == pass_generation[p],
+        ),
+    )
+
+
+@ownership.step
+def no_pass_writes_over_rows_that_are_still_to_be_copied() -> Expr:
+    """When a pass settles, no other one in flight has still to copy rows of the block that it wrote."""
+    return forall(
+        Pass,
+        Pass,
+        lambda p, q: implies(
+            in_flight[p] & ~after(in_flight[p]) & after(in_flight[q]),
+            ~is_some(pass_source[q]) | (pass_source[q] != pass_block[p]),
+        ),
+    )
+
+
+@ownership.step
+def no_peer_writes_over_rows_that_are_still_to_be_copied() -> Expr:
+    """When a peer's bytes land, no pass in flight has still to copy rows of the block."""
+    return forall(
+        Load,
+        lambda x: implies(
+            (load_state[x] == LoadState.LOADING) & after(load_state[x] == LoadState.LANDED),
+            ~is_being_copied(the(load_block[x])),
         ),
     )
 
@@ -93,6 +119,7 @@ ordered = [
     for claim in (
         pass_claims.a_pass_settles_after_those_before_it,
         pass_claims.passes_are_counted_one_by_one,
+        pass_claims.passes_keep_their_order,
     )
 ]
 
@@ -103,7 +130,8 @@ def a_reclaimed_block_is_neither_read_nor_written() -> Expr:
     return forall(
         Block,
         lambda b: implies(
-            filled[b] & ~after(filled[b]), ~is_passed_over(b) & ~is_loaded(b) & ~is_source(b)
+            filled[b] & ~after(filled[b]),
+            ~is_passed_over(b) & ~is_being_copied(b) & ~is_loaded(b) & ~is_source(b),
         ),
     )
 
@@ -256,14 +284,33 @@ def who_leaves_a_shared_block_copies_it() -> Expr:
 
 @ownership.step
 def a_pass_makes_the_copy_of_its_request() -> Expr:
-    """When a pass has settled, the request that it ran for has nothing more to copy."""
+    """A pass takes over the copy that its request has to make, and the request has none any more."""
     return forall(
         Pass,
-        lambda p: implies(
-            in_flight[p]
-            & ~after(in_flight[p])
-            & is_owned_by(the(pass_block[p]), the(pass_handle[p]), pass_generation[p]),
-            forall(Handle, lambda h: implies(pass_handle[p] == h, ~is_some(after(source[h])))),
+        Handle,
+        lambda p, h: implies(
+            ~in_flight[p] & after(in_flight[p]) & after(pass_handle[p] == h),
+            (after(pass_source[p]) == source[h]) & ~is_some(after(source[h])),
+        ),
+    )
+
+
+@ownership.step
+def a_copy_is_left_to_a_pass_or_to_nobody() -> Expr:
+    """A request that goes on has its copy to make until a pass takes it over."""
+    return forall(
+        Handle,
+        lambda h: implies(
+            is_some(source[h]) & after(is_held(h)) & ~is_some(after(source[h])),
+            exists(
+                Pass,
+                lambda p: (
+                    ~in_flight[p]
+                    & after(in_flight[p])
+                    & after(pass_handle[p] == h)
+                    & (after(pass_source[p]) == source[h])
+                ),
+            ),
         ),
     )
 
@@ -306,6 +353,16 @@ def reaches_a_hold_for_a_lost_peer() -> Expr:
 def reaches_a_copy_from_a_block_without_owner() -> Expr:
     """A block that all owners have released is still to be copied from."""
     return exists(Block, lambda b: is_source(b) & is_unowned(b))
+
+
+@ownership.witness
+def reaches_a_pass_that_copies_from_a_block_without_owner() -> Expr:
+    """A block that all owners have released is copied by a pass whose own request is gone as well."""
+    return exists(
+        Block,
+        Pass,
+        lambda b, p: (pass_source[p] == b) & is_unowned(b) & is_unowned(the(pass_block[p])),
+    )
 
 
 @ownership.end

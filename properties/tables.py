@@ -12,16 +12,20 @@ from kvspec.spec.language import (
     forall,
     implies,
     is_some,
+    strong,
     the,
     weak,
+    where,
 )
-from kvspec.spec.passes import Pass, dispatched, has_passed, in_flight, pass_number, settle
+from kvspec.spec.passes import Pass, has_passed, in_flight, pass_number, settle, unsettled
 from kvspec.spec.tables import (
     Buffer,
     TableRow,
     captured,
+    change_block,
     edition,
     is_awaited,
+    outdated,
     pass_row,
     return_row,
     rewrite_row,
@@ -52,7 +56,7 @@ def a_pass_reads_the_mapping_that_it_captured() -> Expr:
 @tables.step
 def a_pass_uses_the_metadata_that_was_staged_for_it() -> Expr:
     """What a pass has on the device when it runs was staged for it, and for no later one."""
-    return forall(Pass, lambda p: implies(settles(p), uploaded_for[p] == pass_number[p]))
+    return forall(Pass, lambda p: implies(settles(p), uploaded_for[p] == p))
 
 
 @tables.invariant
@@ -72,7 +76,7 @@ def a_buffer_keeps_what_is_still_to_be_uploaded() -> Expr:
     """Until the upload of a pass has run, its buffer holds its metadata."""
     return forall(
         Pass,
-        lambda p: implies(is_some(staged_in[p]), staged_for[the(staged_in[p])] == pass_number[p]),
+        lambda p: implies(is_some(staged_in[p]), staged_for[the(staged_in[p])] == p),
     )
 
 
@@ -81,7 +85,7 @@ def what_was_uploaded_is_the_passes_own() -> Expr:
     """A pass in flight whose upload has run has its own metadata on the device."""
     return forall(
         Pass,
-        lambda p: implies(in_flight[p] & ~is_some(staged_in[p]), uploaded_for[p] == pass_number[p]),
+        lambda p: implies(in_flight[p] & ~is_some(staged_in[p]), uploaded_for[p] == p),
     )
 
 
@@ -93,10 +97,16 @@ def a_fence_is_behind_every_reader() -> Expr:
     )
 
 
+@tables.invariant
+def only_a_row_of_a_request_is_outdated() -> Expr:
+    """A row that nobody has is not to be written anew."""
+    return forall(TableRow, lambda r: implies(outdated[r], taken[r]))
+
+
 @tables.lemma
 def a_fence_is_a_pass_that_was_dispatched() -> Expr:
     """No row waits for a pass that nobody dispatched."""
-    return forall(TableRow, lambda r: row_fence[r] <= dispatched[()])
+    return forall(TableRow, lambda r: row_fence[r] <= unsettled[()])
 
 
 @tables.lemma
@@ -117,7 +127,7 @@ def a_settled_pass_has_captured_nothing() -> Expr:
     return forall(
         Pass,
         lambda p: implies(
-            ~in_flight[p], ~is_some(pass_row[p]) & (captured[p] == 0) & (uploaded_for[p] == 0)
+            ~in_flight[p], ~is_some(pass_row[p]) & (captured[p] == 0) & ~is_some(uploaded_for[p])
         ),
     )
 
@@ -125,16 +135,15 @@ def a_settled_pass_has_captured_nothing() -> Expr:
 @tables.lemma
 def a_pass_without_its_upload_has_no_metadata() -> Expr:
     """Before its upload has run, a pass has no metadata on the device."""
-    return forall(Pass, lambda p: implies(is_some(staged_in[p]), uploaded_for[p] == 0))
+    return forall(Pass, lambda p: implies(is_some(staged_in[p]), ~is_some(uploaded_for[p])))
 
 
 numbered = [
     tables.lemma(claim)
     for claim in (
-        pass_claims.no_more_settle_than_were_dispatched,
-        pass_claims.a_pass_in_flight_is_behind_the_settled_ones,
-        pass_claims.a_pass_in_flight_has_a_number_of_its_own,
-        pass_claims.a_settled_pass_has_no_number,
+        pass_claims.a_pass_in_flight_has_a_place_among_them,
+        pass_claims.a_pass_in_flight_has_a_place_of_its_own,
+        pass_claims.a_settled_pass_has_no_place,
     )
 ]
 ordered = [
@@ -142,6 +151,7 @@ ordered = [
     for claim in (
         pass_claims.a_pass_settles_after_those_before_it,
         pass_claims.passes_are_counted_one_by_one,
+        pass_claims.passes_keep_their_order,
     )
 ]
 
@@ -160,10 +170,49 @@ def a_row_is_taken_free_and_written_for_its_request() -> Expr:
 
 @tables.step
 def a_row_is_rewritten_for_the_request_that_has_it() -> Expr:
-    """A row gets another mapping while a request has it."""
+    """A row gets another mapping while a request has it, whose mapping is another."""
     return implies(
         fired(rewrite_row),
-        exists(TableRow, lambda r: taken[r] & (after(edition[r]) == edition[r] + 1)),
+        exists(
+            TableRow,
+            lambda r: (
+                taken[r] & outdated[r] & ~after(outdated[r]) & (after(edition[r]) == edition[r] + 1)
+            ),
+        ),
+    )
+
+
+@tables.step
+def a_row_that_waits_to_be_written_gets_no_reader() -> Expr:
+    """No pass is dispatched on a row whose mapping is not the one that its request has."""
+    return forall(
+        Pass,
+        TableRow,
+        lambda p, r: implies(
+            ~in_flight[p] & after(in_flight[p]) & after(pass_row[p] == r), ~outdated[r]
+        ),
+    )
+
+
+@tables.step
+def a_changed_mapping_is_written_or_given_up() -> Expr:
+    """A row is outdated by a change, and until it is written anew or its request is gone."""
+    return forall(
+        TableRow,
+        lambda r: where(
+            outdated[r],
+            after(outdated[r]) | fired(rewrite_row) | ~after(taken[r]),
+            implies(after(outdated[r]), fired(change_block)),
+        ),
+    )
+
+
+@tables.step
+def a_change_is_of_a_row_that_was_current() -> Expr:
+    """A block changes under a row that a request has and that held its mapping."""
+    return implies(
+        fired(change_block),
+        exists(TableRow, lambda r: taken[r] & ~outdated[r] & after(outdated[r])),
     )
 
 
@@ -204,7 +253,7 @@ def reaches_a_returned_row_that_is_still_read() -> Expr:
 @tables.witness
 def reaches_an_upload_behind_a_later_dispatch() -> Expr:
     """The upload of a pass has still to run when the host has dispatched the next one."""
-    return exists(Pass, lambda p: is_some(staged_in[p]) & (pass_number[p] < dispatched[()]))
+    return exists(Pass, lambda p: is_some(staged_in[p]) & (pass_number[p] < unsettled[()]))
 
 
 @tables.witness
@@ -223,6 +272,12 @@ def nothing_is_in_flight() -> Expr:
 def every_row_can_be_written_in_the_end(r: TableRow) -> tuple[Expr, Expr]:
     """A row that was given back can be taken again in the end."""
     return ~taken[r], taken[r] | has_passed(row_fence[r])
+
+
+@tables.leads_to(weak(upload, "p"), weak(settle, "p"), strong(rewrite_row, "r"))
+def every_changed_row_is_rewritten_in_the_end(r: TableRow) -> tuple[Expr, Expr]:
+    """A row that is to be written anew is, however far the host runs ahead, or its request ends."""
+    return outdated[r], ~outdated[r]
 
 
 @tables.leads_to(weak(upload, "p"))

@@ -22,7 +22,7 @@ def test_a_block_is_reusable_behind_its_fence():
     """A block released with two passes in flight waits for the second, not for the first."""
     seen = cache().do("dispatch", p=0, h=0, b=0).do("dispatch", p=1, h=0, b=0)
     ended(seen)
-    assert (seen["fence", 0], seen["settled"]) == (2, 0)
+    assert (seen["fence", 0], seen["unsettled"]) == (2, 2)
     seen.refuse("evict", "BEHIND_FENCE", b=0)
     seen.refuse("settle", "PASS_NOT_NEXT", p=1)
     seen.do("settle", p=0).refuse("evict", "BEHIND_FENCE", b=0)
@@ -87,9 +87,11 @@ def test_a_shared_tail_is_copied_before_it_is_written():
     seen.do("copy", h=1, b=0, c=1)
     seen.refuse("dispatch", "TAIL_SHARED", p=0, h=0, b=0)
     seen.refuse("copy", "TAIL_NOT_SHARED", h=1, b=1, c=1)
-    seen.do("dispatch", p=0, h=1, b=1).do("settle", p=0)
-    assert seen["source", 1] is None
-    seen.do("dispatch", p=0, h=0, b=0)
+    seen.do("dispatch", p=0, h=1, b=1)
+    assert (seen["source", 1], seen["pass_source", 0]) == (None, 0)
+    seen.refuse("load", "COPIED_FROM", x=0, h=0, b=0)
+    seen.do("dispatch", p=1, h=0, b=0).refuse("settle", "PASS_NOT_NEXT", p=1).do("settle", p=0)
+    assert seen["pass_source", 0] is None
 
 
 def test_a_block_waits_for_who_copies_from_it():
@@ -99,6 +101,16 @@ def test_a_block_waits_for_who_copies_from_it():
     ended(seen, 1)
     assert seen["source", 1] is None
     seen.do("evict", b=0).do("evict", b=1).do("allocate", h=1, b=1, a=0)
+
+
+def test_a_block_waits_for_the_pass_that_copies_from_it():
+    """A pass dispatched with a copy makes it, also when both requests are gone: its source waits for it."""
+    seen = cache().do("fork", p=0, children=(False, True), n=0).do("copy", h=1, b=0, c=1)
+    ended(seen, 0).do("dispatch", p=0, h=1, b=1)
+    ended(seen, 1)
+    assert (seen["source", 1], seen["pass_source", 0]) == (None, 0)
+    seen.refuse("evict", "BEHIND_FENCE", b=0).refuse("evict", "BEHIND_FENCE", b=1)
+    seen.do("settle", p=0).do("evict", b=0).do("allocate", h=0, b=0, a=0)
 
 
 def test_a_fork_waits_for_writes_and_copies():

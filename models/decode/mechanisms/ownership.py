@@ -4,12 +4,15 @@ Modelled: passes that are queued and computed when they settle, so that a late o
 its block is by then; loads, whose rows a peer writes when they land; copies on write, made by the next
 pass. What may be reused is decided by counts of the cache's own: blocks by request, fences, holds.
 Damage: rows in a request's block that an uncached run does not give, logits behind them, and bytes of
-blocks that are held though nothing is left to lift the hold.
+blocks that are held though nothing is left to lift the hold. Two of these are tried on a copy of the cache:
+whether a hold can be lifted, and what requests find that have one block and parted, once each has taken
+its next step.
 Left out: appends and batch rows of the core, so that an instance must have none of them.
 """
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import cache
 from typing import Final
 
@@ -27,6 +30,7 @@ FAULTS: Final = {
     "evict.drop-guard.HELD_FOR_WRITER": "a block is freed that a peer may still write",
     "release.hold-what-was-completed": "a block is held for its load though the completion was seen",
     "expire.no-lease": "no lease ends, so that a hold waits for the peer",
+    "evict.drop-guard.BEHIND_FENCE": "a block is freed that a pass in flight may still write",
     "release.fence-at-the-running-step": "a block waits for the pass that runs, and for no later one",
     "dispatch.drop-guard.TAIL_SHARED": "a request appends into a block that others have",
     "release.drop-assignment.source": "the source of a copy outlives its request",
@@ -34,7 +38,13 @@ FAULTS: Final = {
 """Every fault that the cache can be given, by name, with what it does."""
 
 PROMPT: Final = 2
-"""Tokens of a prompt."""
+"""Tokens of the first prompt."""
+
+LATER: Final = 4
+"""Tokens of every later prompt: a late pass of an earlier request writes where it has rows."""
+
+BLOCK: Final = 16
+"""Slots of a block. In a full one, the next pass writes the last row anew."""
 
 
 def fault_for(mutation: str) -> str | None:
@@ -78,6 +88,8 @@ class Queued:
     block: int
     token: int
     position: int
+    source: int | None
+    source_generation: int
 
 
 @define(eq=False)
@@ -127,7 +139,7 @@ class Cache:
                 )
         self._variables = list(instance.system.variables)
         self._layers, blocks = instance.sizes["Layer"], instance.sizes["Block"]
-        self._rows = BlockRows(shared_model(), blocks, PROMPT + instance.bounds["Tick"] + 1)
+        self._rows = BlockRows(shared_model(), blocks, BLOCK)
         self._requests = [Request() for _ in range(instance.sizes["Handle"])]
         self._free = set(range(blocks))
         self._fence = [0] * blocks
@@ -160,6 +172,9 @@ class Cache:
         others = [r for g, r in enumerate(self._requests) if g != h]
         return all(b not in (other.block, other.source) for other in others)
 
+    def _is_copied(self, b: int) -> bool:
+        return any(q is not None and q.source == b for q in self._passes)
+
     def _is_queued(self, b: int | None) -> bool:
         return any(q is not None and q.block == b for q in self._passes)
 
@@ -177,7 +192,8 @@ class Cache:
         self._need(request.phase in ("VACANT", "RELEASED"), "HANDLE_LIVE")
         self._need(b in self._free, "BLOCK_IN_USE")
         request.phase, request.version, request.abi, request.parent = "DECODE_READY", 0, a, None
-        request.tokens, request.queued = [self._next_token() for _ in range(PROMPT)], 0
+        count = LATER if self._salt else PROMPT
+        request.tokens, request.queued = [self._next_token() for _ in range(count)], 0
         request.block = b
         self._free.remove(b)
         self._rows.clear(b)
@@ -256,11 +272,15 @@ class Cache:
         self._need(self._is_alone(h, b), "TAIL_SHARED")
         self._need(not self._is_loaded(b), "WRITE_OUTSTANDING")
         self._dispatched += 1
-        position = len(request.tokens) + request.queued
+        position = min(len(request.tokens) + request.queued, BLOCK - 1)
         request.queued += 1
+        copy = (request.source, request.source_generation)
         self._passes[p] = Queued(
-            self._dispatched, h, request.generation, b, self._next_token(), position
+            self._dispatched, h, request.generation, b, self._next_token(), position, *copy
         )
+        if request.source is not None:
+            self._fence[request.source] = self._dispatched
+        request.source, request.source_generation = None, 0
 
     def _settle(self, p: int) -> None:
         run = self._passes[p]
@@ -268,12 +288,11 @@ class Cache:
             raise _RefusedError("PASS_NOT_NEXT")
         request = self._requests[run.handle]
         is_live = request.block == run.block and request.generation == run.generation
-        if is_live and request.source is not None:
-            self._rows.copy(request.source, run.block)
-            request.source, request.source_generation = None, 0
+        if run.source is not None:
+            self._rows.copy(run.source, run.block)
         self._rows.append(run.block, run.token, run.position)
         if is_live:
-            request.tokens.append(run.token)
+            request.tokens[run.position :] = [run.token]
             request.queued -= 1
         self._settled, self._passes[p] = run.number, None
 
@@ -295,6 +314,7 @@ class Cache:
         self._need(request.block == b, "NOT_OWNED")
         self._need(self._is_alone(h, b), "TAIL_SHARED")
         self._need(not self._is_queued(b) and not self._is_loaded(b), "WRITE_OUTSTANDING")
+        self._need(not self._is_copied(b), "COPIED_FROM")
         self._loads[x] = Loading(h, request.generation, b, list(request.tokens))
 
     def _outstanding(self, x: int, states: tuple[str, ...], code: str) -> Loading:
@@ -352,20 +372,21 @@ class Cache:
             "v_rows": none * self._layers,
             "filled": [b not in self._free for b in blocks],
             "owner": [request.block == b for b in blocks for request in of],
-            "fence": list(self._fence),
+            "fence": [max(0, fence - self._settled) for fence in self._fence],
             "hold": list(self._held),
         }
 
     def _seen_of_accesses(self) -> dict[str, list[Value]]:
         passes, loads = self._passes, self._loads
         return {
-            "dispatched": [self._dispatched],
-            "settled": [self._settled],
+            "unsettled": [self._dispatched - self._settled],
             "in_flight": [q is not None for q in passes],
-            "pass_number": [0 if q is None else q.number for q in passes],
+            "pass_number": [0 if q is None else q.number - self._settled for q in passes],
             "pass_handle": [None if q is None else q.handle for q in passes],
             "pass_generation": [0 if q is None else q.generation for q in passes],
             "pass_block": [None if q is None else q.block for q in passes],
+            "pass_source": [None if q is None else q.source for q in passes],
+            "pass_source_generation": [0 if q is None else q.source_generation for q in passes],
             "load_state": ["IDLE" if x is None else x.state for x in loads],
             "load_handle": [None if x is None else x.handle for x in loads],
             "load_generation": [0 if x is None else x.generation for x in loads],
@@ -375,21 +396,58 @@ class Cache:
 
     def damage(self) -> list[Damage]:
         """What requests find in their blocks that is not theirs, and blocks that nothing frees."""
-        found: list[Damage] = []
-        for h, request in enumerate(self._requests):
-            # Until a copy is made, its rows are read where they are.
-            waits = request.source_generation == request.generation
-            block = request.block
-            if block is not None and request.source is not None and waits:
-                block = request.source
-            if block is not None:
-                found += self._rows.damage_of(f"handle{h}", block, request.tokens)
+        found = self._after_a_step_each()._damage_of_rows()  # noqa: SLF001  # a copy
         for b, is_held in enumerate(self._held):
             if is_held and not self._can_be_lifted(b):
                 text = "bytes that are held, with nothing to come that lifts the hold"
                 found.append(Damage("owner", f"block{b}", self._rows.block_bytes, text))
         return found
 
+    def _damage_of_rows(self) -> list[Damage]:
+        found: list[Damage] = []
+        for h, request in enumerate(self._requests):
+            block = self._place_of_rows(h, request)
+            if block is not None:
+                found += self._rows.damage_of(f"handle{h}", block, request.tokens)
+        return found
+
+    def _place_of_rows(self, h: int, request: Request) -> int | None:
+        """Until a copy is made, its rows are read where they are."""
+        if request.source is not None and request.source_generation == request.generation:
+            return request.source
+        for q in self._passes:
+            mine = q is not None and (q.handle, q.generation) == (h, request.generation)
+            if mine and q is not None and q.source_generation == request.generation:
+                return request.block if q.source is None else q.source
+        return request.block
+
+    def _after_a_step_each(self) -> Cache:
+        """The cache itself, or a copy where requests of one block that parted took a step each."""
+        parted = [
+            (h, r.block)
+            for h, r in enumerate(self._requests)
+            if r.block is not None
+            and any(r.block == o.block and r.tokens != o.tokens for o in self._requests)
+        ]
+        if not parted:
+            return self
+        tried = self._copied()
+        for h, b in parted:
+            for action, names in (("dispatch", {"p": 0, "h": h, "b": b}), ("settle", {"p": 0})):
+                tried.perform(Event(action, names))
+        return tried
+
     def _can_be_lifted(self, b: int) -> bool:
-        answers = not self._is_peer_gone or "expire.no-lease" not in self._faults
-        return self._is_loaded(b) and answers
+        """Whether something that the peer or the clock may still do lifts the hold of a block."""
+        for x in range(len(self._loads)):
+            for actions in (("expire",), ("acknowledge",), ("complete",), ("land", "complete")):
+                tried = self._copied()
+                for action in actions:
+                    tried.perform(Event(action, {"x": x}))
+                if not tried._held[b]:  # noqa: SLF001  # a copy
+                    return True
+        return False
+
+    def _copied(self) -> Cache:
+        model = shared_model()
+        return deepcopy(self, {id(model): model})

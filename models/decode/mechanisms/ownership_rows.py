@@ -58,14 +58,6 @@ class BlockRows(SlotRows):
         for cell in self._cells.values():
             cell[:, :, there] = cell[:, :, here]
 
-    def behind(self, block: int, count: int) -> int:
-        """How many slots of a block behind the first ones hold a row."""
-        held = torch.zeros(self.size, dtype=torch.bool)
-        for cell in self._cells.values():
-            rows = cell[0][:, self.slots(block, self.size)]
-            held |= (rows != 0).any(dim=2).any(dim=0)
-        return int(held[count:].sum())
-
     def damage_of(self, where: str, block: int, tokens: Sequence[int]) -> list[Damage]:
         """What a request with these tokens finds in its block that is not its own."""
         found: list[Damage] = []
@@ -73,10 +65,6 @@ class BlockRows(SlotRows):
         wrong = self.wrong_rows(tokens, layers)
         if wrong:
             found.append(Damage("rows", where, wrong, f"rows of another request in block {block}"))
-        after = self.behind(block, len(tokens))
-        if after:
-            text = f"rows of another request in block {block}, where its own go next"
-            found.append(Damage("rows", where, after, text))
         logits = self.next_logits(tokens[-1], len(tokens) - 1, layers)
         right = self.model.run(tuple(tokens)).logits
         if is_apart(logits, right):

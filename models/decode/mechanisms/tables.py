@@ -2,7 +2,8 @@
 
 Modelled: each request has one row of a table on the device, a tensor of slot numbers; its rows of K and V
 lie in those slots. A row is rewritten when its request, a beam, goes on from another history: other slots,
-with other rows. A pass reads the table when it runs, so that it finds what is there by then. Its metadata,
+with other rows; between that and the writing no pass is dispatched on it. A pass reads the table when it
+runs, so that it finds what is there by then. Its metadata,
 the token and position that it is for, goes through a staging buffer, a tensor that the host writes and an
 upload copies.
 Damage: the logits of a pass against an uncached run of its request's tokens.
@@ -59,6 +60,11 @@ class Queued:
     metadata: Tensor | None = None
 
 
+def _named(metadata: Tensor) -> int | None:
+    """The pass for which metadata was staged, or None of a buffer that was never written."""
+    return int(metadata[0]) if metadata[0] >= 0 else None
+
+
 class _RefusedError(Exception):
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -88,9 +94,10 @@ class Cache:
         self._table = torch.zeros((rows, PROMPT), dtype=torch.int64)
         self._tokens: list[tuple[int, ...]] = [()] * rows
         self._taken = [False] * rows
+        self._outdated = [False] * rows
         self._edition = [0] * rows
         self._fence = [0] * rows
-        self._buffers = [torch.zeros(3, dtype=torch.int64) for _ in range(instance.sizes["Buffer"])]
+        self._buffers = [torch.tensor([-1, 0, 0]) for _ in range(instance.sizes["Buffer"])]
         self._passes: list[Queued | None] = [None] * instance.sizes["Pass"]
         self._dispatched = self._settled = self._used = self._histories = 0
         self._damage: list[Damage] = []
@@ -127,23 +134,30 @@ class Cache:
         self._write(r)
 
     def _rewrite_row(self, r: int) -> None:
-        self._need(self._taken[r], "ROW_NOT_TAKEN")
+        self._need(self._outdated[r], "NOT_OUTDATED")
         self._need(self._fence[r] <= self._settled, "ROW_READ")
+        self._outdated[r] = False
         self._write(r)
+
+    def _change_block(self, r: int) -> None:
+        self._need(self._taken[r], "ROW_NOT_TAKEN")
+        self._need(not self._outdated[r], "ROW_OUTDATED")
+        self._outdated[r] = True
 
     def _return_row(self, r: int) -> None:
         self._need(self._taken[r], "ROW_NOT_TAKEN")
-        self._taken[r] = False
+        self._taken[r] = self._outdated[r] = False
 
     def _dispatch(self, p: int, r: int, s: int) -> None:
         self._need(self._passes[p] is None, "PASS_IN_USE")
         self._need(self._taken[r], "ROW_NOT_TAKEN")
+        self._need(not self._outdated[r], "ROW_OUTDATED")
         self._need(all(q is None or q.buffer != s for q in self._passes), "BUFFER_READ")
         self._dispatched += 1
         self._fence[r] = self._dispatched
         tokens = self._tokens[r]
         place = (self._dispatched - 1) % PROMPT
-        self._buffers[s][:] = torch.tensor([self._dispatched, tokens[place], place])
+        self._buffers[s][:] = torch.tensor([p, tokens[place], place])
         self._passes[p] = Queued(self._dispatched, r, self._edition[r], tokens[: place + 1], s)
 
     def _upload(self, p: int) -> None:
@@ -176,19 +190,19 @@ class Cache:
         """Every variable of the system, read off the tables and the buffers."""
         passes = self._passes
         seen: dict[str, list[Value]] = {
-            "dispatched": [self._dispatched],
-            "settled": [self._settled],
+            "unsettled": [self._dispatched - self._settled],
             "in_flight": [q is not None for q in passes],
-            "pass_number": [0 if q is None else q.number for q in passes],
+            "pass_number": [0 if q is None else q.number - self._settled for q in passes],
             "taken": list(self._taken),
             "edition": list(self._edition),
-            "row_fence": list(self._fence),
+            "outdated": list(self._outdated),
+            "row_fence": [max(0, fence - self._settled) for fence in self._fence],
             "pass_row": [None if q is None else q.row for q in passes],
             "captured": [0 if q is None else q.captured for q in passes],
             "staged_in": [None if q is None else q.buffer for q in passes],
-            "staged_for": [int(buffer[0]) for buffer in self._buffers],
+            "staged_for": [_named(buffer) for buffer in self._buffers],
             "uploaded_for": [
-                0 if q is None or q.metadata is None else int(q.metadata[0]) for q in passes
+                None if q is None or q.metadata is None else _named(q.metadata) for q in passes
             ],
         }
         return State(tuple(tuple(seen[name]) for name in self._variables))
