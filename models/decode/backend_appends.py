@@ -153,6 +153,15 @@ class Appends:
             self.tables.need("prepare", written, code, stop)
         txn.state = "PREPARED"
 
+    def keep_first(self, x: int, n: int) -> None:
+        """Throw away the rows behind the first n of an append, which is for n tokens from then on."""
+        txn = self.txns[x]
+        txn.count, txn.tokens = n, txn.tokens[:n]
+        if txn.staged is not None:
+            stop = txn.start + n
+            txn.staged.ends = {cell: min(end, stop) for cell, end in txn.staged.ends.items()}
+        txn.fingerprint = self._fingerprint(x, txn, _fields(txn))
+
     def publish(self, x: int) -> None:
         """Make the rows of all layers visible, if the handle still has the captured snapshot."""
         self.show(self.publishable(x), x)
