@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvspec.properties.core import properties as core
+from kvspec.spec.batch import leave
 from kvspec.spec.completion import (
     Part,
     Peer,
@@ -24,7 +25,10 @@ from kvspec.spec.completion import (
     pin,
     register,
     repeat,
+    resume,
+    stall,
     system,
+    uses_rows,
 )
 from kvspec.spec.handles import Handle, Phase, generation, is_free, is_held, is_terminal, phase
 from kvspec.spec.language import (
@@ -35,6 +39,7 @@ from kvspec.spec.language import (
     fired,
     forall,
     implies,
+    one_of,
     weak,
 )
 from kvspec.spec.lifecycle import release
@@ -45,13 +50,13 @@ completion = Properties(system, given=core)
 @completion.invariant
 def rows_in_use_by_a_peer_are_held() -> Expr:
     """Rows that a peer reads or writes belong to a request that is not released."""
-    return forall(Handle, Part, lambda h, p: implies(peer[h, p] == Peer.BUSY, is_held(h)))
+    return forall(Handle, Part, lambda h, p: implies(uses_rows(h, p), is_held(h)))
 
 
 @completion.invariant
 def rows_in_use_by_a_peer_are_pinned() -> Expr:
     """As long as a peer uses rows, the engine holds them for it."""
-    return forall(Handle, Part, lambda h, p: implies(peer[h, p] == Peer.BUSY, is_owed(h, p)))
+    return forall(Handle, Part, lambda h, p: implies(uses_rows(h, p), is_owed(h, p)))
 
 
 @completion.invariant
@@ -116,8 +121,15 @@ def a_free_handle_has_no_report_of_its_next_request() -> Expr:
 
 @completion.lemma
 def a_part_without_pin_has_an_idle_peer() -> Expr:
-    """A peer begins with the pin of its part, and not before."""
-    return forall(Handle, Part, lambda h, p: (pin[h, p] == Pin.NONE) == (peer[h, p] == Peer.IDLE))
+    """A peer begins with the pin of its part, and not before: one that is left from earlier is fenced off."""
+    return forall(
+        Handle,
+        Part,
+        lambda h, p: (
+            implies(peer[h, p] == Peer.IDLE, pin[h, p] == Pin.NONE)
+            & implies(pin[h, p] == Pin.NONE, one_of(peer[h, p], Peer.IDLE, Peer.FENCED))
+        ),
+    )
 
 
 @completion.invariant
@@ -151,6 +163,18 @@ def an_obligation_is_met_once() -> Expr:
         Part,
         lambda h, p: implies(
             (pin[h, p] == Pin.MET) & after(is_held(h)), after(pin[h, p] == Pin.MET)
+        ),
+    )
+
+
+@completion.step
+def a_peer_begins_at_work() -> Expr:
+    """With the pin of a part its peer is at work, whatever an earlier one did."""
+    return forall(
+        Handle,
+        Part,
+        lambda h, p: implies(
+            (pin[h, p] == Pin.NONE) & after(pin[h, p] == Pin.HELD), after(peer[h, p] == Peer.BUSY)
         ),
     )
 
@@ -203,7 +227,10 @@ def a_report_that_meets_an_obligation_is_gone() -> Expr:
         Handle,
         Part,
         lambda h, p: implies(
-            (pin[h, p] == Pin.AWAITED) & is_current(h, p) & after(pin[h, p] == Pin.MET),
+            (pin[h, p] == Pin.AWAITED)
+            & is_current(h, p)
+            & after(pin[h, p] == Pin.MET)
+            & ~fired(expire),
             after(mail[h, p] == 0),
         ),
     )
@@ -251,7 +278,54 @@ def a_crash_cuts_a_peer_off() -> Expr:
         exists(
             Handle,
             Part,
-            lambda h, p: (peer[h, p] == Peer.BUSY) & after(peer[h, p] == Peer.LOST),
+            lambda h, p: uses_rows(h, p) & after(peer[h, p] == Peer.LOST),
+        ),
+    )
+
+
+@completion.step
+def a_stall_leaves_the_rows_in_use() -> Expr:
+    """A peer that stands still is at work before and after, and its pin stays as it is."""
+    return implies(
+        fired(stall),
+        exists(
+            Handle,
+            Part,
+            lambda h, p: (peer[h, p] == Peer.BUSY) & after(peer[h, p] == Peer.STALLED),
+        ),
+    ) & implies(
+        fired(resume),
+        exists(
+            Handle,
+            Part,
+            lambda h, p: (peer[h, p] == Peer.STALLED) & after(peer[h, p] == Peer.BUSY),
+        ),
+    )
+
+
+@completion.step
+def a_lease_fences_its_peer() -> Expr:
+    """When a lease runs out, a peer that used the rows is kept from them."""
+    return implies(
+        fired(expire),
+        exists(
+            Handle,
+            Part,
+            lambda h, p: awaits_report(h, p) & ~after(is_owed(h, p)) & ~after(uses_rows(h, p)),
+        ),
+    )
+
+
+@completion.step
+def a_fenced_peer_stays_fenced() -> Expr:
+    """What a fenced peer does late changes nothing, until the next request has a peer of its own."""
+    return forall(
+        Handle,
+        Part,
+        lambda h, p: implies(
+            peer[h, p] == Peer.FENCED,
+            after(peer[h, p] == Peer.FENCED)
+            | ((pin[h, p] == Pin.NONE) & after(pin[h, p] == Pin.HELD)),
         ),
     )
 
@@ -269,7 +343,7 @@ def siblings_are_told_together() -> Expr:
                 & forall(
                     Handle,
                     lambda g: implies(
-                        (g == h) | (are_siblings(g, h) & (peer[g, p] == Peer.BUSY)),
+                        (g == h) | (are_siblings(g, h) & uses_rows(g, p)),
                         after(peer[g, p] == Peer.DONE),
                     ),
                 )
@@ -350,6 +424,12 @@ def reaches_a_lost_report() -> Expr:
 
 
 @completion.witness
+def reaches_a_fenced_peer_of_a_released_request() -> Expr:
+    """A lease ran out under a peer, which may come late to rows that were released."""
+    return exists(Handle, Part, lambda h, p: is_free(h) & (peer[h, p] == Peer.FENCED))
+
+
+@completion.witness
 def reaches_two_siblings_with_pins() -> Expr:
     """Two siblings have pins for one part of the rows that they share."""
     return exists(
@@ -371,18 +451,22 @@ REPORTS = (weak(register, "h", "p"), weak(land, "h", "p"), weak(arrive, "h", "p"
 
 @completion.leads_to(*REPORTS)
 def every_pin_is_dropped_without_a_lease(h: Handle, p: Part) -> tuple[Expr, Expr]:
-    """A pin is dropped by its report in the end, unless the peer crashed or the report was lost."""
-    lost = peer[h, p] == Peer.LOST
-    return is_owed(h, p) & ~lost, ~is_owed(h, p) | lost
+    """A report drops the pin in the end, unless the peer crashed or stalled or the report was lost."""
+    gone = one_of(peer[h, p], Peer.LOST, Peer.STALLED)
+    return is_owed(h, p) & ~gone, ~is_owed(h, p) | gone
 
 
-@completion.leads_to(*REPORTS, weak(expire, "h", "p"))
+LEASES = (*REPORTS, weak(expire, "h", "p"))
+"""A peer that stalls need not go on: what it owes is left to its lease."""
+
+
+@completion.leads_to(*LEASES)
 def every_pin_is_dropped(h: Handle, p: Part) -> tuple[Expr, Expr]:
-    """A pin is dropped in the end, by its report or by its lease."""
+    """A pin is dropped in the end, by its lease if no report comes, even where its peer stalls for ever."""
     return is_owed(h, p), ~is_owed(h, p)
 
 
-@completion.leads_to(*REPORTS, weak(expire, "h", "p"), weak(release, "h"))
+@completion.leads_to(*LEASES, weak(leave, "h"), weak(release, "h"))
 def every_ended_request_is_released(h: Handle) -> tuple[Expr, Expr]:
-    """A request that has ended is released in the end, whatever it owes."""
+    """A request that has ended leaves the batch and is released in the end, whatever it owes."""
     return is_terminal(h), phase[h] == Phase.RELEASED

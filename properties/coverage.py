@@ -19,6 +19,7 @@ from kvspec.spec.coverage import (
     is_decided,
     outcome,
     system,
+    time_out,
     verdict,
 )
 from kvspec.spec.language import (
@@ -151,7 +152,7 @@ def a_new_load_awaits_everything() -> Expr:
 def what_is_told_was_awaited() -> Expr:
     """An arrival or a failure tells of a part that was awaited."""
     return implies(
-        fired(arrive) | fired(fail),
+        fired(arrive) | fired(fail) | fired(time_out),
         exists(
             Txn,
             Rank,
@@ -175,7 +176,7 @@ def a_part_that_fails_is_told_as_failed() -> Expr:
         Chunk,
         lambda x, r, s, c: implies(
             after(outcome[x, r, s, c]) != outcome[x, r, s, c],
-            (fired(fail) == after(outcome[x, r, s, c] == Outcome.FAILED))
+            ((fired(fail) | fired(time_out)) == after(outcome[x, r, s, c] == Outcome.FAILED))
             & (fired(arrive) == after(outcome[x, r, s, c] == Outcome.ARRIVED)),
         ),
     )
@@ -267,7 +268,7 @@ def nothing_is_left_to_release() -> Expr:
     return core["nothing_is_left_to_release"].body
 
 
-@coverage.leads_to(weak(fail, "x", "r", "s", "c"), weak(accept, "x"), weak(give_up, "x"))
+@coverage.leads_to(weak(time_out, "x", "r", "s", "c"), weak(accept, "x"), weak(give_up, "x"))
 def every_load_is_decided(x: Txn) -> tuple[Expr, Expr]:
-    """An open load is accepted or given up in the end, or its append ends: who waits, waits so long."""
+    """An open load is accepted or given up in the end, or its append ends: what never comes times out."""
     return (state[x] == TxnState.OPEN) & ~is_decided(x), is_decided(x) | ~is_live(x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvspec.properties.core import properties as core
 from kvspec.spec.append import Txn, TxnState, is_live, state
+from kvspec.spec.batch import leave
 from kvspec.spec.fan_out import (
     Seat,
     cancel_group,
@@ -191,7 +192,7 @@ def nothing_is_left_to_release() -> Expr:
     return core["nothing_is_left_to_release"].body
 
 
-@fan_out.leads_to(weak(release, "h"))
+@fan_out.leads_to(weak(leave, "h"), weak(release, "h"))
 def every_cancelled_request_is_released(h: Handle) -> tuple[Expr, Expr]:
-    """A cancelled request is released in the end, the parent of a group with it."""
+    """A cancelled request leaves the batch and is released in the end, the parent of a group with it."""
     return phase[h] == Phase.CANCELLED, phase[h] == Phase.RELEASED

@@ -1,12 +1,13 @@
 """Coverage: an append whose rows are loaded is used whole by all ranks, or by none.
 
 The rows of one append come in parts: each rank loads its heads, each stage (a pipeline stage, a layer, a
-group of layers) loads apart, and each in chunks. A part arrives, or it fails. The load is accepted for
-all ranks and stages at once when the whole product has arrived; one failed part is enough to give it up
-for all, who then compute the rows themselves. The append can be prepared once that is decided.
+group of layers) loads apart, and each in chunks. A part arrives, or it fails or times out. The load is
+accepted for all ranks and stages at once when the whole product has arrived; one failed part is enough to
+give it up for all, who then compute the rows themselves. The append can be prepared once that is decided.
 
-Modelled: a rank that times out, a part that is told of twice, parts in any order. What came of a part is
-written once. Left out: where the rows come from, loads of a part of the ranks, a second attempt.
+Modelled: a part that fails, a part that never comes and whose rank times out, a part that is told of twice,
+parts in any order. What came of a part is written once. Left out: where the rows come from, loads of a part
+of the ranks, a second attempt.
 Assumed: ranks learn of a decision in the step in which it falls.
 """
 
@@ -132,7 +133,15 @@ def arrive(step: Step, x: Txn, r: Rank, s: Stage, c: Chunk) -> None:
 
 @loads.action
 def fail(step: Step, x: Txn, r: Rank, s: Stage, c: Chunk) -> None:
-    """A part of a load fails, or its rank has waited long enough."""
+    """A part of a load fails, and its rank is told."""
+    step.require(state[x] == TxnState.OPEN, TXN_CLOSED)
+    step.require(outcome[x, r, s, c] == Outcome.AWAITED, PART_ENDED)
+    step.assign(outcome[x, r, s, c], Outcome.FAILED)
+
+
+@loads.action
+def time_out(step: Step, x: Txn, r: Rank, s: Stage, c: Chunk) -> None:
+    """A rank has waited long enough for a part, of which it was told nothing."""
     step.require(state[x] == TxnState.OPEN, TXN_CLOSED)
     step.require(outcome[x, r, s, c] == Outcome.AWAITED, PART_ENDED)
     step.assign(outcome[x, r, s, c], Outcome.FAILED)
@@ -190,24 +199,24 @@ def make_instance(
 
 
 RANKS = make_instance(
-    "RANKS", "one part for each of two ranks", ranks=2, expected=Counts(967, 4_357, 13, 36)
+    "RANKS", "one part for each of two ranks", ranks=2, expected=Counts(967, 4_613, 13, 36)
 )
 STAGES = make_instance(
     "STAGES",
     "two stages in two chunks",
     stages=2,
     chunks=2,
-    expected=Counts(9_691, 50_721, 15, 360),
+    expected=Counts(9_691, 56_609, 15, 360),
 )
 PRODUCT = make_instance(
     "PRODUCT",
     "two ranks and two stages",
     ranks=2,
     stages=2,
-    expected=Counts(9_691, 50_721, 15, 360),
+    expected=Counts(9_691, 56_609, 15, 360),
 )
 TWO_LOADS = make_instance(
-    "TWO_LOADS", "two appends that are loaded", txns=2, expected=Counts(11_117, 71_314, 19, 66)
+    "TWO_LOADS", "two appends that are loaded", txns=2, expected=Counts(11_117, 73_666, 19, 66)
 )
 
 INSTANCES = (RANKS, STAGES, PRODUCT, TWO_LOADS)

@@ -224,11 +224,12 @@ def make_instance(
     generations: int = 1,
     blocks: int = 1,
     longest: int = 1,
+    rows: int = 0,
     rewinds: int | None = None,
     limits: tuple[Limit, ...] = (),
     expected: Counts | None = None,
 ) -> Instance:
-    """An instance of one layer, without a batch. limits: those that it has beside the core's."""
+    """An instance of one layer. rows: of a batch. limits: those that it has beside the core's."""
     made = core.make_instance(
         name,
         doc,
@@ -240,6 +241,7 @@ def make_instance(
         generations=generations,
         blocks=blocks,
         longest=longest,
+        rows=rows,
         rewinds=rewinds,
         more={Seat: seats},
         expected=expected,
@@ -300,5 +302,13 @@ SECOND_REQUEST = make_instance(
     limits=CANCELS_ONLY,
     expected=Counts(3_985, 17_289, 26, 16),
 )
+IN_A_BATCH = make_instance(
+    "IN_A_BATCH",
+    "a parent and a child, one of which runs in a batch",
+    handles=2,
+    seats=2,
+    rows=1,
+    expected=Counts(179, 592, 8, 3),
+)
 
-INSTANCES = (ROOM, GROUP, RIVAL, PAIR, SECOND_ROW, SECOND_REQUEST)
+INSTANCES = (ROOM, GROUP, RIVAL, PAIR, SECOND_ROW, SECOND_REQUEST, IN_A_BATCH)

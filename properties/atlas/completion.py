@@ -24,7 +24,9 @@ from kvspec.spec.completion import (
     lose,
     mail,
     make_instance,
+    peer,
     pin,
+    stall,
     system,
 )
 from kvspec.spec.handles import Phase, generation, is_terminal, phase
@@ -49,20 +51,30 @@ def _never(action: Action) -> Limit:
     return limit(action)(lambda: FALSE)
 
 
-UNDISTURBED = tuple(map(_never, (lose, crash, expire)))
+UNHARMED = tuple(map(_never, (lose, crash, stall)))
+UNDISTURBED = (*UNHARMED, _never(expire))
 
 
 def _instance(
-    name: str, doc: str, expected: Counts, *, tally: int = 1, generations: int = 1, **sizes: int
+    name: str,
+    doc: str,
+    expected: Counts,
+    *,
+    tally: int = 1,
+    limits: tuple[Limit, ...] = UNDISTURBED,
+    **sizes: int,
 ) -> Instance:
-    """An instance with no layer, key or row, since these faults need none; nothing is lost in it."""
-    made = make_instance(name, doc, generations=generations, expected=expected, **sizes)
+    """An instance with no layer, key or row, since these faults need none.
+
+    limits: what does not happen in it; by default nothing is lost, no peer stalls and no lease runs out.
+    """
+    made = make_instance(name, doc, expected=expected, **sizes)
     return attrs.evolve(
         made,
         sizes={**made.sizes, "Layer": 0, "Key": 0},
         bounds={**made.bounds, "Length": 0, "Version": 0, "Tally": tally},
         constants=dict.fromkeys(made.constants, 0),
-        limits=(*made.limits, *UNDISTURBED),
+        limits=(*made.limits, *limits),
     )
 
 
@@ -71,14 +83,28 @@ TWO_WAYS = _instance(
 )
 TWO_WAYS_TWICE = _instance(
     "TWO_WAYS_TWICE",
-    "a request that receives and sends, and two releases",
-    Counts(252, 1_270, 13, 1),
+    "two requests of one handle that receive and send, and a release too many",
+    Counts(702, 3_634, 19, 1),
     parts=2,
     tally=2,
+    generations=2,
 )
 ONE_WAY = _instance("ONE_WAY", "a request with one transfer", Counts(32, 107, 9, 1))
 ONE_WAY_TWICE = _instance(
     "ONE_WAY_TWICE", "a request with one transfer, and two releases", Counts(32, 107, 9, 1), tally=2
+)
+NEXT_IN_LINE_TWICE = _instance(
+    "NEXT_IN_LINE_TWICE",
+    "one handle, two requests, and a release too many",
+    Counts(74, 255, 13, 1),
+    tally=2,
+    generations=2,
+)
+ON_A_LEASE = _instance(
+    "ON_A_LEASE",
+    "a request with one transfer, whose lease may run out",
+    Counts(37, 129, 7, 2),
+    limits=UNHARMED,
 )
 NEXT_IN_LINE = _instance(
     "NEXT_IN_LINE", "one handle, two requests", Counts(74, 255, 13, 1), generations=2
@@ -145,6 +171,15 @@ CANCEL_RELEASES = put(
     says="asks for the release although a transfer runs, whose end asks for it again",
 )
 
+LEASE_WITHOUT_FENCE = put(
+    system,
+    expire,
+    peer,
+    lambda h, p: peer[h, p],
+    name="the-lease-does-not-fence",
+    says="drops the pin when its time is up, and leaves the peer at its work",
+)
+
 
 def _end_again(step: Step, h: Expr) -> None:
     step.assign(phase[h], where(is_terminal(h), Phase.FINISHED, phase[h]))
@@ -209,18 +244,20 @@ A_B11 = Group(
             TWO_WAYS,
         ),
         Case(
-            "Both reports come in one step, and each asks for the release.",
+            "Both reports come in one step, and each asks for the release: the second falls on the next "
+            "request of the handle, under its own peer.",
             EACH_REPORT_RELEASES,
             completion,
-            "a_release_is_asked_for_once",
+            "rows_in_use_by_a_peer_are_held",
             TWO_WAYS_TWICE,
         ),
         Case(
-            "The same report comes twice, and the second time it asks for the release again.",
+            "The same report comes twice and asks for the release twice: the second falls on the next "
+            "request of the handle, under its own peer.",
             REPEATED_REPORT,
             completion,
-            "a_release_is_asked_for_once",
-            ONE_WAY_TWICE,
+            "rows_in_use_by_a_peer_are_held",
+            NEXT_IN_LINE_TWICE,
         ),
         Case(
             "A report comes late, ends the pin of the handle's next request, and that one is released "
@@ -236,6 +273,14 @@ A_B11 = Group(
             completion,
             "every_pin_is_dropped_without_a_lease",
             ONE_WAY,
+        ),
+        Case(
+            "A repair by a lease drops the pin while the peer is at work, and the rows are released under "
+            "it: nothing keeps its late write out.",
+            LEASE_WITHOUT_FENCE,
+            completion,
+            "rows_in_use_by_a_peer_are_held",
+            ON_A_LEASE,
         ),
     ),
 )

@@ -39,7 +39,7 @@ AT_MOST_THE_RECEIPT = loosen(
 
 A_B58 = Group(
     name="A-B58",
-    title="A lock taken while a component was absent is given back after it returned",
+    title="An unlock lowers the count of a component that its lock never raised",
     kind="shared-prefix ownership",
     evidence=Evidence.REPRODUCED,
     sources=(
@@ -48,7 +48,7 @@ A_B58 = Group(
         "sgl-project/sglang issue #24153",
     ),
     happened=(
-        "a node has rows and lacks its recurrent state",
+        "a node of the tree keeps attention rows, and its recurrent state was dropped",
         "a lock counts the rows",
         "the state is loaded back",
         "the unlock lowers both counts, and that of the state falls below zero",

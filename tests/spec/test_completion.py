@@ -72,19 +72,42 @@ def test_a_late_report_does_not_touch_the_next_request():
     assert (seen["pin", 0, 0], seen["peer", 0, 0]) == ("AWAITED", "BUSY")
 
 
-def test_a_lease_ends_what_a_crash_has_cut_off():
-    """A lease does not end while a peer uses the rows, and ends after its crash."""
-    seen = serving(0).do("cancel_request", h=0)
-    seen.refuse("expire", "LEASE_RUNS", h=0, p=0)
-    seen.do("crash", h=0, p=0).do("expire", h=0, p=0)
-    assert seen["asked", 0] == 1
+def test_a_lease_runs_out_whatever_its_peer_does():
+    """The pin of a peer at work, of one that stalls and of one that crashed is dropped by its lease."""
+    for fate, left in (((), "FENCED"), (("stall",), "FENCED"), (("crash",), "LOST")):
+        seen = serving(0).do("cancel_request", h=0)
+        for action in fate:
+            seen.do(action, h=0, p=0)
+        seen.do("expire", h=0, p=0).refuse("expire", "NOT_OWED", h=0, p=0)
+        assert (seen["asked", 0], seen["peer", 0, 0]) == (1, left)
+
+
+def test_a_late_write_does_not_land():
+    """A peer that stalled and wakes after its lease is turned away, before and after the release."""
+    seen = serving(0).do("stall", h=0, p=0).refuse("land", "NOT_BUSY", h=0, p=0)
+    seen.do("cancel_request", h=0).do("expire", h=0, p=0)
+    seen.refuse("resume", "NOT_STALLED", h=0, p=0).refuse("land", "LEASE_ENDED", h=0, p=0)
+    seen.do("release", h=0).refuse("land", "LEASE_ENDED", h=0, p=0)
+    assert seen["mail", 0, 0] == 0
+
+
+def test_a_peer_that_stalled_goes_on():
+    """Within its lease a peer may stand still, go on and report."""
+    seen = serving(0).do("stall", h=0, p=0).refuse("stall", "NOT_BUSY", h=0, p=0)
+    seen.do("resume", h=0, p=0).do("land", h=0, p=0).do("arrive", h=0, p=0)
+    assert seen["pin", 0, 0] == "MET"
+
+
+def test_a_report_after_its_lease_is_thrown_away():
+    """The lease runs out with the report on its way, which then counts for nothing."""
+    seen = serving(0).do("land", h=0, p=0).do("expire", h=0, p=0)
+    seen.refuse("arrive", "NOT_OWED", changes=True, h=0, p=0)
+    assert (seen["pin", 0, 0], seen["peer", 0, 0]) == ("MET", "DONE")
 
 
 def test_a_lost_report_leaves_the_pin_to_its_lease():
-    """The lease waits for a report on its way, and ends once it is lost."""
-    seen = serving(0).do("land", h=0, p=0)
-    seen.refuse("expire", "LEASE_RUNS", h=0, p=0)
-    seen.do("lose", h=0, p=0)
+    """Once the report is lost, only the lease ends the pin."""
+    seen = serving(0).do("land", h=0, p=0).do("lose", h=0, p=0)
     assert seen["peer", 0, 0] == "LOST"
     seen.do("expire", h=0, p=0).refuse("expire", "NOT_OWED", h=0, p=0)
 

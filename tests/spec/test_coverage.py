@@ -50,6 +50,14 @@ def test_one_failure_is_a_failure_for_all():
     assert verdicts(seen) == {"RECOMPUTED"}
 
 
+def test_a_part_that_never_comes_times_out():
+    """A timeout counts as a failure, and a part that timed out does not arrive any more."""
+    seen = tell(tell(load(), "arrive", *PARTS[:-1]), "time_out", PARTS[-1])
+    seen.refuse("arrive", "PART_ENDED", x=0, r=1, s=1, c=1)
+    seen.refuse("time_out", "PART_ENDED", x=0, r=0, s=0, c=0).do("give_up", x=0)
+    assert verdicts(seen) == {"RECOMPUTED"}
+
+
 def test_what_came_of_a_part_is_not_changed():
     """A part that failed does not arrive, and one that arrived does not fail."""
     seen = tell(tell(load(), "fail", (0, 0, 0)), "arrive", (0, 0, 1))

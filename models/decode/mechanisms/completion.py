@@ -32,6 +32,7 @@ FAULTS: Final = {
     "arrive.reports-of-ended-requests-are-ignored": "the report of an ended request is ignored",
     "cancel_request.the-cancel-releases": "a cancel asks for the release, whatever is owed",
     "land.one-sibling-is-told": "one of the siblings that share rows is reported to",
+    "expire.the-lease-does-not-fence": "a lease that runs out leaves the peer at its work",
     "arrive.an-early-report-is-lost": "a report that comes before its registration is thrown away",
 }
 """Every fault that the cache can be given, by name, with what it does."""
@@ -67,6 +68,11 @@ class Duty:
     def waits(self) -> bool:
         """The rows are held, and no report has come."""
         return self.is_owed and not self.early
+
+    @property
+    def is_used(self) -> bool:
+        """The peer is at work on the rows, or will be when it goes on."""
+        return self.peer in {"BUSY", "STALLED"}
 
 
 class Cache(DecodeBackend):
@@ -124,6 +130,8 @@ class Cache(DecodeBackend):
             "repeat": self._repeat,
             "lose": self._lose,
             "crash": self._crash,
+            "stall": self._stall,
+            "resume": self._resume,
             "expire": self._expire,
         }
 
@@ -161,7 +169,7 @@ class Cache(DecodeBackend):
     def _of_duty(self, where: str, h: int, duty: Duty) -> list[Damage]:
         pool = self._held().pool
         size = 0 if duty.block is None else 2 * pool.keys[:, duty.block].nbytes
-        if duty.peer == "BUSY" and duty.block is not None and h not in pool.owners[duty.block]:
+        if duty.is_used and duty.block is not None and h not in pool.owners[duty.block]:
             text = (
                 f"the peer of {where} reads {size} bytes of block{duty.block}, which was given up"
             )
@@ -196,7 +204,7 @@ class Cache(DecodeBackend):
         for duty in self.duties[h]:
             if not duty.is_owed:
                 duty.pin = "NONE"
-            if duty.peer != "BUSY":
+            if duty.peer in {"DONE", "LOST"}:
                 duty.peer = "IDLE"
 
     def _meet(self, h: int, *duties: Duty, always: bool = False) -> None:
@@ -226,12 +234,13 @@ class Cache(DecodeBackend):
     def _land(self, h: int, p: int) -> None:
         """The peer has read the block, and writes to each request that it was read for."""
         duty = self.duties[h][p]
-        _need(duty.peer == "BUSY", "NOT_BUSY", f"the peer is {duty.peer}")
+        _need(duty.peer in {"BUSY", "FENCED"}, "NOT_BUSY", f"the peer is {duty.peer}")
+        _need(duty.peer == "BUSY", "LEASE_ENDED", f"the peer is {duty.peer}")
         pool = self._held().pool
         together = {h}.union(*(owners for owners in pool.owners if h in owners))
         for g in together:
             other = self.duties[g][p]
-            if other.peer == "BUSY":
+            if other.is_used:
                 other.peer = "DONE"
                 if g == h or "land.one-sibling-is-told" not in self.forgets:
                     other.letter = self._held().slots[g].generation + 1
@@ -280,15 +289,27 @@ class Cache(DecodeBackend):
     def _crash(self, h: int, p: int) -> None:
         """The peer stops in the middle."""
         duty = self.duties[h][p]
-        _need(duty.peer == "BUSY", "NOT_BUSY", f"the peer is {duty.peer}")
+        _need(duty.is_used, "NOT_BUSY", f"the peer is {duty.peer}")
         duty.peer = "LOST"
 
+    def _stall(self, h: int, p: int) -> None:
+        """The peer stands still in the middle."""
+        duty = self.duties[h][p]
+        _need(duty.peer == "BUSY", "NOT_BUSY", f"the peer is {duty.peer}")
+        duty.peer = "STALLED"
+
+    def _resume(self, h: int, p: int) -> None:
+        """The peer goes on."""
+        duty = self.duties[h][p]
+        _need(duty.peer == "STALLED", "NOT_STALLED", f"the peer is {duty.peer}")
+        duty.peer = "BUSY"
+
     def _expire(self, h: int, p: int) -> None:
-        """The lease of a part runs out."""
+        """The lease of a part runs out, and its peer is kept from the block."""
         duty = self.duties[h][p]
         _need(duty.waits, "NOT_OWED", f"the pin is {duty.pin}")
-        done = duty.peer != "BUSY" and not self._is_current(h, duty)
-        _need(done, "LEASE_RUNS", f"the peer is {duty.peer}, its letter of {duty.letter}")
+        if duty.is_used and "expire.the-lease-does-not-fence" not in self.forgets:
+            duty.peer = "FENCED"
         self._meet(h, duty)
 
 

@@ -2,17 +2,19 @@
 
 Modelled: the rows of an append are loaded from a peer that has them. Rank r has the heads h with h = r modulo
 the number of ranks, stage s the layers l with l = s modulo the number of stages, chunk c the rows in the same
-manner. A part that arrives is copied into a landing buffer, which is zero elsewhere. When a load is accepted,
-its publication shows what has landed; when it is given up, it shows what was staged. A rank computes its
-rows together with all others or not at all: what one rank alone should compute stays unwritten.
+manner. A part that arrives is copied into a landing buffer, which is zero elsewhere. When a load is given
+up, the shards that are to compute their rows run the decoder over the span: each adds what its heads give to
+the sum behind every layer, and a shard that does not take part adds nothing. The publication shows what has
+landed of a shard that uses its load, and what was computed of one that does not.
 Assumed: an instance without layers has those that its stages need; they are staged as the append is prepared.
-Damage: rows in use that never arrived, in bytes; shards of the ranks that differ in length; and all that the
-backend measures of a handle (logits and rows against an uncached run).
+Damage: rows in use that never arrived, in bytes; rows that were computed without some shards, and how far
+they are off; and all that the backend measures of a handle (logits and rows against an uncached run).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from itertools import product
 from typing import Any, Final
 
@@ -23,11 +25,14 @@ from torch import Tensor
 
 from kvspec.models.backend import Damage
 from kvspec.models.concrete.state import State, Value
+from kvspec.models.decode.agreement import TOLERANCES
 from kvspec.models.decode.backend import DecodeBackend
 from kvspec.models.decode.backend_appends import Txn
 from kvspec.models.decode.backend_model import PREFIX_ROWS
 from kvspec.models.decode.backend_tables import RefusedError
-from kvspec.models.decode.hooks import Part
+from kvspec.models.decode.decoder import Decoder, positions_from
+from kvspec.models.decode.hooks import KVView, Part
+from kvspec.models.decode.weights import Weights
 from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
 
@@ -53,12 +58,14 @@ class Load:
     """What has landed of an append: rows [L, H_kv, n, d_h] of K and V, and those of the peer that sends.
 
     outcome: what came of each part (rank, stage, chunk). verdict: what each shard does with its rows.
+    computed: rows of the shards that compute theirs, behind the rows of earlier places.
     """
 
     outcome: dict[tuple[int, int, int], str]
     verdict: dict[Shard, str]
     sent: dict[Part, Tensor] = field(factory=dict)
     landed: dict[Part, Tensor] = field(factory=dict)
+    computed: dict[Part, Tensor] = field(factory=dict)
 
 
 class Cache(DecodeBackend):
@@ -101,6 +108,7 @@ class Cache(DecodeBackend):
         self._actions |= {
             "arrive": self._arrive,
             "fail": self._fail,
+            "time_out": self._fail,
             "accept": self._accept,
             "give_up": self._give_up,
             "begin": lambda **names: self._begin(plain["begin"], **names),
@@ -120,11 +128,11 @@ class Cache(DecodeBackend):
         return State((*tables, tuple(outcomes), tuple(verdicts)))
 
     def damage(self) -> list[Damage]:
-        """What the backend measures, rows in use that never arrived, and shards of unequal length."""
+        """What the backend measures, rows that never arrived, and rows computed without some shards."""
         found = super().damage()
         for x, load in enumerate(self.loads):
             if self._txn(x).state in {"OPEN", "PREPARED"}:
-                found += self._missing(f"txn{x}", load) + _unequal(f"txn{x}", load)
+                found += self._missing(f"txn{x}", load) + self._off(f"txn{x}", load)
         return found
 
     def _awaited(self) -> Load:
@@ -165,18 +173,14 @@ class Cache(DecodeBackend):
         prepare(x)
 
     def _publish(self, publish: Any, x: int) -> None:
-        """Show what has landed where the load is used, and nothing where one rank should compute alone."""
+        """Show what has landed where the load is used, and what was computed elsewhere."""
         txn, load = self._txn(x), self.loads[x]
         if txn.state == "PREPARED" and txn.staged is not None:
             rows = slice(txn.start, txn.start + txn.count)
-            together = len(set(load.verdict.values())) == 1
             for shard, verdict in load.verdict.items():
+                source = load.landed if verdict == "USED" else load.computed
                 for part, (layer, head) in product(Part, self._cells(shard)):
-                    shown = txn.staged.rows[part][layer, 0, head, rows]
-                    if verdict == "USED":
-                        _write(shown, load.landed[part][layer, head])
-                    elif not together:
-                        _write(shown, torch.zeros_like(shown))
+                    _write(txn.staged.rows[part][layer, 0, head, rows], source[part][layer, head])
         publish(x)
 
     def _arrive(self, x: int, r: int, s: int, c: int) -> None:
@@ -188,7 +192,7 @@ class Cache(DecodeBackend):
         load.outcome[r, s, c] = "ARRIVED"
 
     def _fail(self, x: int, r: int, s: int, c: int) -> None:
-        """A part fails: its place in the landing buffer stays as it is."""
+        """A part fails or times out: its place in the landing buffer stays as it is."""
         self._awaits(x, (r, s, c)).outcome[r, s, c] = "FAILED"
 
     def _awaits(self, x: int, part: tuple[int, int, int]) -> Load:
@@ -234,6 +238,25 @@ class Cache(DecodeBackend):
             if "give_up.each-group-alone" in self.forgets:
                 used = stage not in {s for _, s, _ in failed}
             load.verdict[rank, stage] = "USED" if used else "RECOMPUTED"
+        load.computed = self._compute(x, load)
+
+    @torch.inference_mode()
+    def _compute(self, x: int, load: Load) -> dict[Part, Tensor]:
+        """Rows [L, H_kv, n, d_h] of the span, with the heads of the shards that compute theirs."""
+        tables, txn = self._held(), self._txn(x)
+        if txn.target is None:
+            raise RefusedError("TXN_CLOSED", f"txn{x} has no target")
+        entry, model = tables.slots[txn.target].entry, tables.models[txn.abi or 0]
+        tokens = entry.prompt + entry.tokens + txn.tokens
+        first = PREFIX_ROWS + txn.start
+        run = model.run(tokens)
+        behind = Behind(run.keys[:, None, :, :first], run.values[:, None, :, :first])
+        alone = [shard for shard, done in load.verdict.items() if done == "RECOMPUTED"]
+        decoder = copy(model.decoder)
+        decoder.weights = _with_heads(model.decoder, {c for s in alone for c in self._cells(s)})
+        span = torch.tensor([tokens[first : first + txn.count]], device=decoder.device)
+        decoder.forward(span, positions_from(first, txn.count, decoder.device), behind)
+        return behind.new(txn.count)
 
     def _cells(self, shard: Shard) -> Iterator[tuple[int, int]]:
         """Layers of the stage and heads of the rank."""
@@ -256,15 +279,49 @@ class Cache(DecodeBackend):
         text = f"{where} uses {lost} bytes of rows that never arrived"
         return [Damage("rows", where, float(lost), text)] if lost else []
 
+    def _off(self, where: str, load: Load) -> list[Damage]:
+        """How far computed rows are from those of a run in which every shard takes part."""
+        off, bound = 0.0, TOLERANCES[self._held().models[0].decoder.config.dtype]
+        for shard, verdict in load.verdict.items():
+            if verdict == "RECOMPUTED" and load.computed:
+                for part, (layer, head) in product(Part, self._cells(shard)):
+                    gap = load.computed[part][layer, head] - load.sent[part][layer, head]
+                    off = max(off, float(gap.abs().max()))
+        text = f"{where} has computed rows that are off by {off:.3g}: not every shard took part"
+        return [Damage("layers", where, off, text)] if off > bound else []
 
-def _unequal(where: str, load: Load) -> list[Damage]:
-    """Ranks whose shards of one stage have different lengths: the rows used, and none still to compute."""
-    count = load.sent[Part.KEY].shape[2] if load.sent else 0
-    lengths = {shard: count if done == "USED" else 0 for shard, done in load.verdict.items()}
-    if len(set(lengths.values())) < 2:
-        return []
-    text = f"{where}: shards (rank, stage) have lengths {lengths}"
-    return [Damage("layers", where, float(count), text)]
+
+class Behind:
+    """The cache of a call over a span: it reads earlier rows, [L, 1, H_kv, first, d_h], and its own."""
+
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
+        self._rows = {Part.KEY: list(keys), Part.VALUE: list(values)}
+
+    def stage(self, layer: int, part: Part, rows: Tensor) -> None:
+        """Put the rows of the span behind the earlier ones."""
+        self._rows[part][layer] = torch.cat([self._rows[part][layer], rows], dim=2)
+
+    def view(self, layer: int) -> KVView:
+        """The rows from place 0 on."""
+        keys, values = (self._rows[part][layer] for part in Part)
+        return KVView(keys, values, positions_from(0, keys.shape[2], keys.device))
+
+    def new(self, count: int) -> dict[Part, Tensor]:
+        """The last rows of every layer, [L, H_kv, count, d_h]."""
+        return {part: torch.cat(rows)[:, :, -count:] for part, rows in self._rows.items()}
+
+
+def _with_heads(decoder: Decoder, cells: set[tuple[int, int]]) -> Weights:
+    """Weights with which only some (layer, K/V head) add to the sum behind their layer."""
+    config = decoder.config
+    width = config.heads // config.kv_heads * config.head_dim
+    layers = list(decoder.weights.layers)
+    for layer, head in product(range(config.layers), range(config.kv_heads)):
+        if (layer, head) not in cells:
+            part = layers[layer].o.clone()
+            part[:, head * width : (head + 1) * width] = 0
+            layers[layer] = attrs.evolve(layers[layer], o=part)
+    return attrs.evolve(decoder.weights, layers=tuple(layers))
 
 
 @torch.inference_mode()

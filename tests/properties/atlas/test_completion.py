@@ -14,6 +14,8 @@ from kvspec.properties.atlas import locks as receipts
 from kvspec.properties.atlas.run import search_faulty
 from kvspec.properties.completion import completion
 from kvspec.spec import completion as spec
+from kvspec.spec.handles import Handle
+from kvspec.spec.language import Expr, Properties, weak
 
 
 def last(case):
@@ -51,6 +53,29 @@ def test_a_lease_hides_the_leak(case) -> None:
     assert with_lease.explore(coverage=False, threads=1).verdict == "holds"
     without = compile_instance(faulty, [completion["every_pin_is_dropped_without_a_lease"]])
     assert without.explore(coverage=False, threads=1).violations[0].loop is not None
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_release_too_many_hits_the_next_request(number: int) -> None:
+    """In cases 3 and 4 of A-B11 a peer uses rows of the second request, which is released."""
+    machine, state = last(releases.A_B11.cases[number])
+    assert machine.value(state, "generation", 0) == 2
+    assert machine.value(state, "phase", 0) == "RELEASED"
+    assert "BUSY" in [machine.value(state, "peer", 0, p) for p in range(2 - (number == 3))]
+
+
+def test_a_lease_needs_nothing_of_its_peer() -> None:
+    """A pin is dropped where the worker registers and leases run out, though no peer ever reports."""
+    alone = Properties(spec.system)
+
+    @alone.leads_to(weak(spec.register, "h", "p"), weak(spec.expire, "h", "p"))
+    def every_pin_is_dropped(h: Handle, p: spec.Part) -> tuple[Expr, Expr]:
+        """A pin is dropped by its lease."""
+        return spec.is_owed(h, p), ~spec.is_owed(h, p)
+
+    claims = [alone["every_pin_is_dropped"]]
+    searched = compile_instance(spec.BOTH_WAYS, claims).explore(coverage=False, threads=1)
+    assert searched.verdict == "holds"
 
 
 def test_the_rows_were_taken_for_every_sibling() -> None:
