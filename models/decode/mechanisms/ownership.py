@@ -433,7 +433,10 @@ class Cache:
             return self
         tried = self._copied()
         for h, b in parted:
-            for action, names in (("dispatch", {"p": 0, "h": h, "b": b}), ("settle", {"p": 0})):
+            for action, names in (
+                ("dispatch", (("p", 0), ("h", h), ("b", b))),
+                ("settle", (("p", 0),)),
+            ):
                 tried.perform(Event(action, names))
         return tried
 
@@ -443,7 +446,7 @@ class Cache:
             for actions in (("expire",), ("acknowledge",), ("complete",), ("land", "complete")):
                 tried = self._copied()
                 for action in actions:
-                    tried.perform(Event(action, {"x": x}))
+                    tried.perform(Event(action, (("x", x),)))
                 if not tried._held[b]:  # noqa: SLF001  # a copy
                     return True
         return False

@@ -6,8 +6,8 @@ import pytest
 
 from kvspec.counterexamples.atlas_files import trace_of_case
 from kvspec.counterexamples.replay import replay
-from kvspec.models.concrete import Machine
-from kvspec.models.decode.mechanisms.ownership import FAULTS, Cache, fault_for, shared_model
+from kvspec.models.concrete import Event, Machine
+from kvspec.models.decode.mechanisms.ownership import BLOCK, FAULTS, Cache, fault_for, shared_model
 from kvspec.properties.atlas.ownership import GROUPS
 from kvspec.properties.atlas.run import run_case
 from kvspec.spec import ownership
@@ -51,6 +51,57 @@ def test_the_faulty_cache_shows_damage(traces, name, kinds):
     assert found.outcome == "damage_shown", found.message
     assert {harm.kind for harm in found.steps[-1].damage} == kinds
     assert all(harm.amount > 0 for harm in found.steps[-1].damage)
+
+
+@pytest.mark.parametrize(
+    ("name", "harmed"),
+    [
+        ("release.fence-at-the-running-step", {"handle1"}),
+        ("evict.drop-guard.BEHIND_FENCE", {"handle1"}),
+        ("dispatch.drop-guard.TAIL_SHARED", {"handle0", "handle1"}),
+    ],
+)
+def test_the_harm_is_read_by_the_other_request(traces, name, harmed):
+    """The next logits of the block's later owner, or of a beam beside the other, are wrong."""
+    found = replay(
+        traces[name], Cache((name,)), faulty=True, faulty_system=CASES[name].fault.changed
+    )
+    logits = {harm.where for harm in found.steps[-1].damage if harm.kind == "logits"}
+    assert logits
+    assert logits <= harmed
+
+
+def test_who_lifts_a_hold_is_tried():
+    """A hold whose peer is gone is harmless while the lease can end, and bytes are lost without one."""
+    instance = ownership.make_instance("SCENARIO", "", handles=1, loads=1)
+    lost = {}
+    for faults in ((), ("expire.no-lease",)):
+        cache = Cache(faults)
+        cache.reset(instance)
+        for action, names in (
+            ("allocate", {"h": 0, "b": 0, "a": 0}),
+            ("load", {"x": 0, "h": 0, "b": 0}),
+            ("cancel_request", {"h": 0}),
+            ("release", {"h": 0}),
+            ("lose_peer", {}),
+        ):
+            assert cache.damage() == []
+            assert cache.perform(Event(action, tuple(names.items()))).accepted
+        before = cache.observe()
+        lost[faults] = [harm.kind for harm in cache.damage()]
+        assert cache.observe() == before
+    assert lost == {(): [], ("expire.no-lease",): ["owner"]}
+
+
+def test_a_full_block_has_its_last_row_written_anew():
+    """A request that goes on for ever stays within its block, and its rows are its own."""
+    cache = Cache()
+    cache.reset(ownership.make_instance("SCENARIO", "", handles=1, passes=1))
+    assert cache.perform(Event("allocate", (("h", 0), ("b", 0), ("a", 0)))).accepted
+    for _ in range(BLOCK + 2):
+        assert cache.perform(Event("dispatch", (("p", 0), ("h", 0), ("b", 0)))).accepted
+        assert cache.perform(Event("settle", (("p", 0),))).accepted
+    assert cache.damage() == []
 
 
 def test_every_fault_is_one_of_the_groups():
