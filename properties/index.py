@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvspec.properties.core import properties as core
 from kvspec.properties.index_claims import index, is_indexed
 from kvspec.properties.vocabulary import stays
+from kvspec.spec.append import Txn, TxnState, is_live, state, target
 from kvspec.spec.handles import Handle, Phase, is_held, phase
 from kvspec.spec.index import (
     complete,
@@ -12,6 +13,7 @@ from kvspec.spec.index import (
     give_up,
     index_rows,
     match,
+    refill,
     reload,
     sleep,
     update_weights,
@@ -33,6 +35,8 @@ from kvspec.spec.index_entries import (
     memory,
     prompt,
     reader,
+    reads_corrupt,
+    tier_weights,
     weights,
 )
 from kvspec.spec.language import (
@@ -145,6 +149,29 @@ def a_ready_request_publishes_to_the_index() -> Expr:
 
 
 @index.step
+def nobody_comes_to_read_what_was_found_corrupt() -> Expr:
+    """Whoever reads a block that was found corrupt read it before it was."""
+    return forall(
+        Block, Handle, lambda b, h: implies(~reader[b, h] & after(reader[b, h]), ~corrupt[b])
+    )
+
+
+@index.step
+def nothing_is_published_over_corrupt_rows() -> Expr:
+    """A request that publishes rows of an append reads no block that was found corrupt."""
+    return forall(
+        Txn,
+        Handle,
+        lambda x, h: implies(
+            (state[x] == TxnState.PREPARED)
+            & after(state[x] == TxnState.PUBLISHED)
+            & (target[x] == h),
+            ~reads_corrupt(h),
+        ),
+    )
+
+
+@index.step
 def a_match_leaves_a_reader() -> Expr:
     """After a match some request reads a complete entry of its prompt."""
     return implies(
@@ -235,6 +262,50 @@ def every_update_ends_an_epoch_of_weights() -> Expr:
     """The epoch of weights goes on by one with each update, and never else."""
     return implies(fired(update_weights), after(weights[()]) == weights[()] + 1) & implies(
         ~fired(update_weights), stays(weights[()])
+    )
+
+
+@index.step
+def every_refill_ends_an_old_tier() -> Expr:
+    """The tier has rows of the weights in use after a refill and had others before; nothing else fills it."""
+    return implies(
+        fired(refill),
+        (tier_weights[()] != weights[()]) & after(tier_weights[()] == weights[()]),
+    ) & implies(~fired(refill), stays(tier_weights[()]))
+
+
+@index.witness
+def reaches_a_chunk_in_the_index_of_a_request_in_prefill() -> Expr:
+    """A ready request has published its first chunk, and the next one is being appended."""
+    return exists(
+        Block,
+        Handle,
+        Txn,
+        lambda b, h, x: (
+            owner[b, h]
+            & (entry[b] == EntryState.COMPLETE)
+            & (phase[h] == Phase.DECODE_READY)
+            & is_live(x)
+            & (target[x] == h)
+        ),
+    )
+
+
+@index.witness
+def reaches_an_append_over_corrupt_rows() -> Expr:
+    """A request reads a block that was found corrupt, and its next rows are ready for publication."""
+    return exists(
+        Handle,
+        Txn,
+        lambda h, x: reads_corrupt(h) & (state[x] == TxnState.PREPARED) & (target[x] == h),
+    )
+
+
+@index.witness
+def reaches_a_withdrawn_entry_of_a_stale_tier() -> Expr:
+    """An entry waits for its rows, and the tier has only those of replaced weights."""
+    return (tier_weights[()] < weights[()]) & exists(
+        Block, lambda b: entry[b] == EntryState.WITHDRAWN
     )
 
 

@@ -10,6 +10,7 @@ from kvspec.spec.index import (
 from kvspec.spec.index_entries import (
     EntryState,
     asleep,
+    coming,
     content,
     content_abi,
     content_weights,
@@ -24,6 +25,7 @@ from kvspec.spec.index_entries import (
     nobody_holds_rows,
     prompt,
     reader,
+    tier_weights,
     weights,
 )
 from kvspec.spec.language import (
@@ -148,11 +150,34 @@ def a_complete_entry_says_what_its_rows_are() -> Expr:
         Block,
         lambda b: implies(
             entry[b] == EntryState.COMPLETE,
-            (content_abi[b] == entry_abi[b])
-            & (content_weights[b] == entry_weights[b])
+            (content_weights[b] == entry_weights[b])
             & implies(entry_memory[b] == memory[()], content[b] == entry_key[b]),
         ),
     )
+
+
+@index.invariant
+def a_load_brings_rows_of_what_it_is_found_by() -> Expr:
+    """The rows that a load brings are of the content and the weights of its entry."""
+    return forall(
+        Block,
+        lambda b: implies(
+            entry[b] == EntryState.RESERVED,
+            (coming[b] == entry_key[b]) & (content_weights[b] == entry_weights[b]),
+        ),
+    )
+
+
+@index.invariant
+def an_entry_is_of_the_abi_of_its_rows() -> Expr:
+    """The rows of an entry, and those that are on their way, are of the ABI that it is found by."""
+    return forall(Block, lambda b: implies(is_indexed(b), content_abi[b] == entry_abi[b]))
+
+
+@index.lemma
+def rows_come_by_a_load_alone() -> Expr:
+    """Rows are on their way to the blocks of reserved entries, and to no others."""
+    return forall(Block, lambda b: is_some(coming[b]) == (entry[b] == EntryState.RESERVED))
 
 
 @index.lemma
@@ -161,6 +186,12 @@ def entries_are_of_no_later_epoch() -> Expr:
     return forall(
         Block, lambda b: (entry_memory[b] <= memory[()]) & (entry_weights[b] <= weights[()])
     )
+
+
+@index.lemma
+def the_tier_is_of_no_later_epoch() -> Expr:
+    """The rows of the tier were computed by weights that are or were in use."""
+    return tier_weights[()] <= weights[()]
 
 
 @index.lemma

@@ -5,6 +5,7 @@ The rules that change these are in `index`.
 
 from __future__ import annotations
 
+from kvspec.spec.append import CAPTURED, append, k_end, state, v_end
 from kvspec.spec.failures import FailureClass
 from kvspec.spec.handles import Abi, Handle, handles, is_free
 from kvspec.spec.language import (
@@ -48,6 +49,9 @@ def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
 ASLEEP = _code("ASLEEP", FailureClass.NONE, "the server sleeps and has no memory for rows")
 NOT_ASLEEP = _code("NOT_ASLEEP", FailureClass.NONE, "the server is awake")
 BLOCK_INDEXED = _code("BLOCK_INDEXED", FailureClass.NONE, "the block has an entry already")
+TIER_CURRENT = _code(
+    "TIER_CURRENT", FailureClass.NONE, "the tier has rows of the weights in use already"
+)
 NOT_RESERVED = _code("NOT_RESERVED", FailureClass.NONE, "no load into the block is under way")
 NOT_COMPLETE = _code("NOT_COMPLETE", FailureClass.NONE, "the entry is not, or no longer, complete")
 NOT_WITHDRAWN = _code("NOT_WITHDRAWN", FailureClass.NONE, "the entry is not withdrawn")
@@ -58,6 +62,12 @@ STALE_MEMORY = _code(
 STALE_WEIGHTS = _code(
     "STALE_WEIGHTS", FailureClass.SNAPSHOT, "the weights of the rows were replaced since"
 )
+STALE_TIER = _code(
+    "STALE_TIER", FailureClass.SNAPSHOT, "the rows of the tier were computed by replaced weights"
+)
+READS_CORRUPT = _code(
+    "READS_CORRUPT", FailureClass.OWNERSHIP, "the request reads rows that were found corrupt"
+)
 NOT_OWNER = _code("NOT_OWNER", FailureClass.OWNERSHIP, "the request did not fill the block")
 STILL_INDEXED = _code("STILL_INDEXED", FailureClass.OWNERSHIP, "the index has a claim on the block")
 STILL_READ = _code("STILL_READ", FailureClass.OWNERSHIP, "some request reads the block")
@@ -67,8 +77,14 @@ LOADS_UNDER_WAY = _code("LOADS_UNDER_WAY", FailureClass.OWNERSHIP, "rows are bei
 index = Module(
     "index",
     "The prefix index: entries, their readers, epochs and repair.",
-    uses=(handles, prefix, lifecycle),
-    writes=(filled,),
+    uses=(handles, prefix, append, lifecycle),
+    writes=(
+        filled,
+        state,
+        *(variable for variable, _ in CAPTURED),
+        k_end,
+        v_end,
+    ),
 )
 
 prompt = index.variable(
@@ -113,7 +129,17 @@ corrupt = index.variable(
 )
 memory = index.variable("memory", to=Epoch, init=0, meaning="how often memory was dropped")
 weights = index.variable("weights", to=Epoch, init=0, meaning="how often weights were replaced")
+tier_weights = index.variable(
+    "tier_weights", to=Epoch, init=0, meaning="epoch of the weights that computed the tier's rows"
+)
 asleep = index.variable("asleep", to=Bool, init=False, meaning="the server has no memory for rows")
+coming = index.variable(
+    "coming",
+    Block,
+    to=Option[Content],
+    init=none(Content),
+    meaning="ghost: content of the rows that a load under way brings",
+)
 content = index.variable(
     "content",
     Block,
@@ -126,20 +152,25 @@ content_abi = index.variable(
     Block,
     to=Option[Abi],
     init=none(Abi),
-    meaning="ghost: ABI that the rows were really computed under",
+    meaning="ghost: ABI that the rows, or those on their way, were really computed under",
 )
 content_weights = index.variable(
     "content_weights",
     Block,
     to=Epoch,
     init=0,
-    meaning="ghost: epoch of the weights that really computed the rows",
+    meaning="ghost: epoch of the weights that really computed the rows, or those on their way",
 )
 
 
 def has_reader(b: Expr) -> Expr:
     """Some request reads the block through the index."""
     return ~forall(Handle, lambda h: ~reader[b, h])
+
+
+def reads_corrupt(h: Expr) -> Expr:
+    """The request reads a block that was found corrupt."""
+    return ~forall(Block, lambda b: ~(reader[b, h] & corrupt[b]))
 
 
 def nobody_holds_rows() -> Expr:

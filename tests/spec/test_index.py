@@ -107,7 +107,8 @@ def test_an_entry_of_dropped_memory_is_loaded_anew():
     """A stale entry is good again after a load into the memory that is there now."""
     seen = gone(asking(server(), 0, 0).do("index_rows", h=0, b=0), 0)
     seen.do("sleep").do("update_weights").do("withdraw", b=0).refuse("reload", "ASLEEP", b=0)
-    seen.do("wake").do("reload", b=0).do("complete", b=0)
+    seen.do("wake").refuse("reload", "STALE_TIER", b=0)
+    seen.do("refill").do("reload", b=0).do("complete", b=0)
     asking(seen, 1, 1).do("match", h=1, b=0)
     assert (seen["entry_memory", 0], seen["entry_weights", 0]) == (1, 1)
 
@@ -117,6 +118,47 @@ def test_sleep_waits_for_requests_and_loads():
     seen = asking(server(), 0, 0).do("reserve", b=1, c=0, a=0).refuse("sleep", "REQUESTS_HELD")
     gone(seen, 0).refuse("sleep", "LOADS_UNDER_WAY")
     seen.do("fail", b=1).do("sleep").refuse("sleep", "ASLEEP")
+
+
+def test_a_load_brings_rows_of_the_weights_that_filled_the_tier():
+    """After an update nothing is loaded before the tier is filled anew, and then rows of new weights are."""
+    seen = server().do("reserve", b=0, c=0, a=0).do("fail", b=0).do("update_weights")
+    seen.refuse("reload", "STALE_TIER", b=0).refuse("reserve", "STALE_TIER", b=1, c=0, a=0)
+    seen.do("refill").refuse("refill", "TIER_CURRENT").do("reload", b=0)
+    assert (seen["content", 0], seen["coming", 0], seen["content_weights", 0]) == (None, 0, 1)
+    asking(seen.do("complete", b=0), 0, 1).do("match", h=0, b=0)
+
+
+def test_what_a_load_brings_is_settled_when_it_starts():
+    """An update and a new tier under a load do not change its rows, and no request matches them."""
+    seen = server().do("reserve", b=0, c=0, a=0).do("update_weights").do("refill")
+    asking(seen.do("complete", b=0), 0, 1).refuse("match", "STALE_WEIGHTS", h=0, b=0)
+    assert seen["content_weights", 0] == 0
+
+
+def test_a_reader_of_corrupt_rows_goes_no_further():
+    """It gets no child, and an append that it computed over them is rejected, not published."""
+    seen = asking(server(txns=1), 0, 0).do("index_rows", h=0, b=0)
+    seen.do("begin", x=0, h=0, p=0, n=1, a=0, k=0)
+    seen.do("stage_k", x=0, l=0, p=0).do("stage_v", x=0, l=0, p=0).do("prepare", x=0)
+    seen.do("find_corrupt", b=0)
+    seen.refuse("fork", "READS_CORRUPT", p=0, children=(False, True, False), n=0)
+    seen.refuse("publish", "READS_CORRUPT", changes=True, x=0)
+    assert (seen["state", 0], seen["length", 0]) == ("REJECTED", 0)
+
+
+def test_the_first_chunk_outlives_a_request_aborted_in_prefill():
+    """A request whose next chunk is under way is aborted, and its first one stays in the index (A-B20)."""
+    seen = asking(server(txns=1), 0, 0).do("begin", x=0, h=0, p=0, n=1, a=0, k=0)
+    seen.do("index_rows", h=0, b=0)
+    gone(seen, 0).refuse("evict", "STILL_INDEXED", b=0)
+    asking(seen, 1, 1).do("match", h=1, b=0)
+
+
+def test_a_cancelled_request_publishes_nothing_to_the_index():
+    """What was aborted before its publication is of no use to others."""
+    seen = asking(server(), 0, 0).do("cancel_request", h=0)
+    seen.refuse("index_rows", "HANDLE_TERMINAL", h=0, b=0)
 
 
 def test_new_weights_end_what_is_indexed():

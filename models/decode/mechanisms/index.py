@@ -1,10 +1,11 @@
 """A prefix index over pages of real rows, with its own tables and checks, and with faults to switch on.
 
 Modelled: requests that fill a page each, publish it to the index, match pages of others, and leave; loads
-into pages, corrupt pages and their repair; sleep, which zeroes all pages, and new weights, which are
-another decoder. A block has a set of claims, one of them that of the index. Damage is measured at the
-pages that a request reads: logits behind the page against an uncached run, rows that are not its own, and
-bytes that are held for nobody.
+into pages from a tier of some weights, corrupt pages and their repair; sleep, which zeroes all pages, and
+new weights, which are another decoder. A block has a set of claims, one of them that of the index. Damage
+is measured at the pages that a request reads: logits behind the page against an uncached run, rows that are
+not its own, and bytes that are held for nobody. Who read a page when it was found corrupt is stopped, and
+what it reads counts no more; who comes to read it later does not know.
 Left out: appends and batch rows, so that an instance must have none of them.
 """
 
@@ -66,7 +67,7 @@ class Cache:
         self._free = set(range(blocks))
         self._claims: list[set[int]] = [set() for _ in range(blocks)]
         self._entries: dict[int, Entry] = {}
-        self._memory = self._weights = 0
+        self._memory = self._weights = self._tier = 0
         self._is_asleep = False
 
     def perform(self, event: Event) -> Reply:
@@ -108,6 +109,7 @@ class Cache:
         self._need(bool(born), "NO_CHILD")
         self._need(n == 0, "BEYOND_COMMITTED")
         self._need(not any(self._requests[h].is_held for h in born), "CHILD_IN_USE")
+        self._need(not any(self._is_corrupt(b) for b in parent.reads), "READS_CORRUPT")
         for h in born:
             generation = self._requests[h].generation
             self._requests[h] = Request(
@@ -137,6 +139,8 @@ class Cache:
         self._need(request.phase in ("FINISHED", "CANCELLED"), "NOT_TERMINAL")
         request.phase, request.prompt = "RELEASED", None
         request.generation += 1
+        for entry in self._entries.values():
+            entry.stopped.discard(h)
         if not self._has("drop-assignment.reader"):
             request.reads.clear()
         for claims in self._claims:
@@ -158,6 +162,9 @@ class Cache:
 
     def _state(self, b: int) -> str:
         return self._entries[b].state if b in self._entries else "ABSENT"
+
+    def _is_corrupt(self, b: int) -> bool:
+        return b in self._entries and self._entries[b].is_corrupt
 
     def _is_read(self, b: int) -> bool:
         return any(b in request.reads for request in self._requests)
@@ -186,21 +193,22 @@ class Cache:
 
     def _reserve(self, b: int, c: int, a: int) -> None:
         self._need(not self._is_asleep, "ASLEEP")
+        self._need(self._tier == self._weights, "STALE_TIER")
         self._need(b in self._free, "BLOCK_IN_USE")
         self._free.remove(b)
         self._claims[b].add(INDEX)
         self._entries[b] = Entry("RESERVED", c, a, self._memory, self._weights)
-        self._pages.begin_load(b, Kind(c, a, self._weights))
+        self._pages.begin_load(b, Kind(c, a, self._tier))
 
     def _complete(self, b: int) -> None:
         self._need(self._state(b) == "RESERVED", "NOT_RESERVED")
-        entry = self._entries[b]
-        entry.state = "COMPLETE"
-        self._pages.write(b, Kind(entry.key, entry.abi, entry.weights))
+        self._entries[b].state = "COMPLETE"
+        self._pages.end_load(b)
 
     def _fail(self, b: int) -> None:
         self._need(self._state(b) == "RESERVED", "NOT_RESERVED")
         self._entries[b].state = "WITHDRAWN"
+        self._pages.fail_load(b)
 
     def _withdraw(self, b: int) -> None:
         self._need(self._state(b) == "COMPLETE", "NOT_COMPLETE")
@@ -208,16 +216,19 @@ class Cache:
 
     def _find_corrupt(self, b: int) -> None:
         self._need(self._state(b) == "COMPLETE", "NOT_COMPLETE")
-        self._entries[b].state, self._entries[b].is_corrupt = "WITHDRAWN", True
+        entry = self._entries[b]
+        entry.state, entry.is_corrupt = "WITHDRAWN", True
+        entry.stopped = {h for h, request in enumerate(self._requests) if b in request.reads}
         self._pages.spoil(b)
 
     def _reload(self, b: int) -> None:
         self._need(not self._is_asleep, "ASLEEP")
         self._need(self._state(b) == "WITHDRAWN", "NOT_WITHDRAWN")
+        self._need(self._tier == self._weights, "STALE_TIER")
         self._need(not self._is_read(b), "STILL_READ")
         entry = self._entries[b]
         self._entries[b] = Entry("RESERVED", entry.key, entry.abi, self._memory, self._weights)
-        self._pages.begin_load(b, Kind(entry.key, entry.abi, self._weights))
+        self._pages.begin_load(b, Kind(entry.key, entry.abi, self._tier))
 
     def _give_up(self, b: int) -> None:
         self._need(self._state(b) == "WITHDRAWN", "NOT_WITHDRAWN")
@@ -243,6 +254,10 @@ class Cache:
         self._need(not any(request.is_held for request in self._requests), "REQUESTS_HELD")
         self._weights += 1
 
+    def _refill(self) -> None:
+        self._need(self._tier != self._weights, "TIER_CURRENT")
+        self._tier = self._weights
+
     # What is there.
 
     def observe(self) -> State:
@@ -261,6 +276,7 @@ class Cache:
             "v_rows": none * self._layers,
             "memory": [self._memory],
             "weights": [self._weights],
+            "tier_weights": [self._tier],
             "asleep": [self._is_asleep],
         }
 
@@ -278,6 +294,7 @@ class Cache:
             "kept": [INDEX in self._claims[b] for b in blocks],
             "reader": [b in self._requests[h].reads for b in blocks for h in handles],
             "corrupt": [e is not None and e.is_corrupt for e in entries],
+            "coming": [None if kind is None else kind.content for kind in self._pages.coming],
             "content": [self._pages.content(b, self._contents) for b in blocks],
             "content_abi": list(self._pages.written),
             "content_weights": list(self._pages.written_weights),
@@ -290,8 +307,8 @@ class Cache:
             own = {b for b, claims in enumerate(self._claims) if h in claims}
             for b in sorted(own | request.reads) if request.is_held else ():
                 entry = self._entries.get(b)
-                # A page that was found corrupt is known to be so, and not read on.
-                if entry is None or not entry.is_corrupt:
+                # Who read a page when it was found corrupt goes no further.
+                if entry is None or h not in entry.stopped:
                     kind = request.needs(self._weights)
                     found += of_page(self._pages, f"handle{h}", b, kind, self._contents)
         for b, entry in sorted(self._entries.items()):

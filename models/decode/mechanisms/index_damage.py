@@ -28,9 +28,10 @@ def of_page(pages: Pages, where: str, b: int, kind: Kind, contents: int) -> list
 
 def of_load(pages: Pages, b: int, entry: Entry) -> list[Damage]:
     """Rows that a load under way has brought and the page no longer has."""
-    if entry.state != "RESERVED":
+    coming = pages.coming[b]
+    if entry.state != "RESERVED" or coming is None:
         return []
-    gone = pages.wrong_rows(b, Kind(entry.key, entry.abi, entry.weights), LOADED)
+    gone = pages.wrong_rows(b, coming, LOADED)
     text = f"{gone} rows that were loaded into block{b} are not there any more"
     return [Damage("rows", f"block{b}", float(gone), text)] if gone else []
 

@@ -112,6 +112,7 @@ class Pages:
     Attributes:
         written: for each page the ABI of its last writer, or None.
         written_weights: for each page the epoch of the weights of its last writer.
+        coming: for each page what a load under way brings, or None.
     """
 
     def __init__(self, blocks: int) -> None:
@@ -120,6 +121,7 @@ class Pages:
         self._memory = BlockMemory(shape, blocks, ROWS)
         self.written: list[int | None] = [None] * blocks
         self.written_weights = [0] * blocks
+        self.coming: list[Kind | None] = [None] * blocks
 
     @property
     def bytes(self) -> int:
@@ -136,6 +138,20 @@ class Pages:
         """The first rows of a kind arrive, and what the page had before is gone."""
         self._memory.fill_blocks([block], 0.0)
         self._put(block, kind, LOADED)
+        self.coming[block] = kind
+        self.written[block], self.written_weights[block] = kind.abi, kind.weights
+
+    def end_load(self, block: int) -> None:
+        """All rows of a load under way have arrived; they are those that it began with."""
+        kind = self.coming[block]
+        if kind is None:
+            raise ValueError(f"no load into block{block} is under way: begin one")
+        self.write(block, kind)
+        self.coming[block] = None
+
+    def fail_load(self, block: int) -> None:
+        """No more rows of a load arrive."""
+        self.coming[block] = None
 
     def spoil(self, block: int) -> None:
         """The rows of a page are no longer what was written."""

@@ -13,6 +13,9 @@ FAULTS: Final = {
     "evict.drop-guard.STILL_INDEXED": "pages are freed that the index has a claim on",
     "give_up.drop-guard.STILL_READ": "an entry is given up while its page is read",
     "reload.drop-guard.STILL_READ": "a page is loaded anew while it is read",
+    "reserve.drop-guard.STALE_TIER": "rows of a tier of replaced weights are loaded",
+    "reload.drop-guard.STALE_TIER": "a repair loads rows of a tier of replaced weights",
+    "fork.drop-guard.READS_CORRUPT": "children read what was found corrupt under their parent",
     "release.drop-assignment.reader": "a released request still counts as a reader",
     "match.drop-guard.NOT_COMPLETE": "entries are matched in any state",
     "match.drop-guard.OTHER_CONTENT": "entries of another content are matched",
@@ -33,7 +36,10 @@ def fault_for(mutation: str) -> str | None:
 
 @define
 class Entry:
-    """What the index knows of a page: where it is in its life, what it is found by, since when."""
+    """What the index knows of a page: where it is in its life, what it is found by, since when.
+
+    stopped: requests that read the page when it was found corrupt, and go no further.
+    """
 
     state: str
     key: int
@@ -41,6 +47,7 @@ class Entry:
     memory: int
     weights: int
     is_corrupt: bool = False
+    stopped: set[int] = field(factory=set)
 
 
 @define

@@ -61,6 +61,31 @@ def test_the_rows_of_an_aborted_request_are_used_again():
     assert (step.event.action, outcome.code) == ("evict", "STILL_INDEXED")
 
 
+def test_a_chunk_of_an_aborted_prefill_is_freed_with_it():
+    """A's append is under way when A is aborted; the sound rule keeps the block that A indexed (A-B20)."""
+    found, faulty, sound = traced(CHUNKS.cases[5])
+    told = actions(found)
+    at = told.index("cancel_request")
+    before, step = found.trace[at].state, found.trace[at + 1]
+    b, _ = last_read(found, faulty)
+    assert faulty.value(before, "state", 0) == "OPEN"
+    assert faulty.value(before, "phase", 0) == "DECODE_READY"
+    assert faulty.value(before, "entry", b) == "COMPLETE"
+    assert sound.value(sound.step(before, step.event).state, "kept", b)
+    assert not faulty.value(step.state, "kept", b)
+
+
+def test_a_repair_loads_what_the_tier_has():
+    """The tier is of weights 0, the request and the entry of weights 1 (A-B76)."""
+    found, faulty, sound = traced(SLEEPS.cases[3])
+    b, _ = last_read(found, faulty)
+    end = found.trace[-1].state
+    assert faulty.value(end, "entry_weights", b) == faulty.value(end, "weights") == 1
+    assert faulty.value(end, "content_weights", b) == faulty.value(end, "tier_weights") == 0
+    at = actions(found).index("reload")
+    assert sound.step(found.trace[at].state, found.trace[at + 1].event).code == "STALE_TIER"
+
+
 def test_a_leaked_block_stays_withdrawn_for_ever():
     """In the loop of the leak the block is withdrawn, and its only reader is released (A-B20)."""
     found, faulty, _ = traced(CHUNKS.cases[4])
