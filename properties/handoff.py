@@ -25,6 +25,8 @@ from kvspec.spec.handoff_record import (
     emitted,
     giver,
     gone,
+    has_its_blocks_alone,
+    has_no_rows,
     imported,
     is_at_an_end,
     last,
@@ -162,6 +164,18 @@ def the_reason_is_that_of_the_phase() -> Expr:
             & implies(phase[h] == Phase.RELEASED, reason[h] != Reason.NONE)
         ),
     )
+
+
+@handoff.invariant
+def nothing_is_appended_where_rows_move() -> Expr:
+    """A request that rows move to has none of its own, and no append to it is open."""
+    return forall(Handle, lambda h: implies(waits_for_rows(h), has_no_rows(h)))
+
+
+@handoff.invariant
+def rows_move_into_blocks_of_one_request() -> Expr:
+    """Nobody else reads a block that rows move into."""
+    return forall(Handle, lambda h: implies(waits_for_rows(h), has_its_blocks_alone(h)))
 
 
 @handoff.lemma

@@ -14,6 +14,7 @@ from kvspec.spec.transfer import (
     give_up,
     list_entry,
     push,
+    recompute,
     register,
 )
 from kvspec.spec.transfer_record import (
@@ -22,6 +23,7 @@ from kvspec.spec.transfer_record import (
     Sender,
     Stage,
     Transfer,
+    arriving,
     attempt,
     block,
     block_pin,
@@ -124,6 +126,22 @@ def reaches_a_loaded_block() -> Expr:
 
 
 @transfer.witness
+def reaches_a_load_that_came_to_nothing() -> Expr:
+    """A load is drained, and its request is ready without the rows."""
+    return exists(
+        Transfer,
+        Block,
+        lambda t, b: (
+            is_load(t)
+            & (stage[t] == Stage.DRAINED)
+            & (block[t] == b)
+            & arriving[b]
+            & serves_a_ready_request(t)
+        ),
+    )
+
+
+@transfer.witness
 def reaches_a_half_written_target() -> Expr:
     """A transfer that was given up has written one layer and not another."""
     return exists(
@@ -146,7 +164,7 @@ _ENDING = (
 
 @transfer.leads_to(*_ENDING)
 def every_started_transfer_reaches_an_outcome(t: Transfer) -> tuple[Expr, Expr]:
-    """A transfer that moves bytes is visible or drained in the end, whatever its sender does."""
+    """A transfer that moves bytes ends visible or drained, if a sender that lives answers its abort."""
     return ~is_over(t) & (stage[t] != Stage.QUEUED), is_over(t)
 
 
@@ -160,3 +178,10 @@ def every_pin_is_dropped(t: Transfer) -> tuple[Expr, Expr]:
 def every_block_without_owner_is_evicted(b: Block) -> tuple[Expr, Expr]:
     """A block that nobody owns is freed in the end, whoever pinned it."""
     return filled[b] & forall(Handle, lambda h: ~owner[b, h]), ~filled[b]
+
+
+@transfer.leads_to(*_ENDING, weak(push, "t"), weak(recompute, "h", "b"))
+def no_request_waits_for_rows_for_ever(h: Handle, b: Block) -> tuple[Expr, Expr]:
+    """A ready request reads its block in the end, though its load be cancelled, lost or given up."""
+    waits = (phase[h] == Phase.DECODE_READY) & owner[b, h] & arriving[b]
+    return waits, ~waits

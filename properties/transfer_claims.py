@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvspec.properties.core import properties as core
 from kvspec.spec.append import Txn, is_live
-from kvspec.spec.handles import Handle, Layer, Phase, phase
+from kvspec.spec.handles import Handle, Layer, Phase, length, phase
 from kvspec.spec.language import (
     Expr,
     Properties,
@@ -75,6 +75,26 @@ def a_request_reads_whole_rows_of_its_own() -> Expr:
         Layer,
         lambda b, h, l: implies(owner[b, h] & ~arriving[b], content[b, l] == Content.ROWS),
     )
+
+
+@transfer.invariant
+def committed_rows_are_in_their_block() -> Expr:
+    """The block of a request that has committed rows has them in every layer."""
+    return forall(
+        Block,
+        Handle,
+        Layer,
+        lambda b, h, l: implies(
+            owner[b, h] & (length[h] != 0),
+            content[b, l] == Content.ROWS,
+        ),
+    )
+
+
+@transfer.lemma
+def committed_rows_are_not_waited_for() -> Expr:
+    """No load is under way to a block with committed rows, nor was one given up."""
+    return forall(Block, Handle, lambda b, h: implies(owner[b, h] & (length[h] != 0), ~arriving[b]))
 
 
 @transfer.invariant

@@ -25,6 +25,7 @@ from kvspec.spec.transfer import (
     drop,
     lose,
     place,
+    recompute,
     register,
     repeat,
     report,
@@ -34,6 +35,7 @@ from kvspec.spec.transfer_record import (
     LATE_NOTICE,
     REPEATED_NOTICE,
     Content,
+    Direction,
     Entry,
     EntryState,
     Notice,
@@ -57,6 +59,7 @@ from kvspec.spec.transfer_record import (
     notice_attempt,
     notice_of,
     notice_state,
+    pins_block,
     sender,
     serves,
     serves_a_ready_request,
@@ -114,6 +117,43 @@ def an_attempt_serves_who_queued_it() -> Expr:
         Transfer,
         lambda t: implies(
             is_over(t) & (after(stage[t]) == Stage.QUEUED), is_some(after(serves[t]))
+        ),
+    )
+
+
+@transfer.step
+def a_load_goes_into_a_block_of_one_request() -> Expr:
+    """When a load is queued, nobody else has a claim on its block."""
+    return forall(
+        Transfer,
+        Handle,
+        Block,
+        lambda t, h, b: implies(
+            is_over(t)
+            & (after(stage[t]) == Stage.QUEUED)
+            & (after(direction[t]) == Direction.LOAD)
+            & (after(block[t]) == b)
+            & owner[b, h],
+            after(serves[t]) == h,
+        ),
+    )
+
+
+@transfer.step
+def rows_that_did_not_come_are_computed_by_their_owner() -> Expr:
+    """Rows are computed for a ready owner, where they are missing and no transfer pins the block."""
+    return implies(
+        fired(recompute),
+        exists(
+            Block,
+            Handle,
+            lambda b, h: (
+                arriving[b]
+                & ~after(arriving[b])
+                & owner[b, h]
+                & (phase[h] == Phase.DECODE_READY)
+                & forall(Transfer, lambda t: ~pins_block(t, b))
+            ),
         ),
     )
 

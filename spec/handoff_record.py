@@ -7,9 +7,9 @@ Left out: what tokens there are, beside one that ends an output and one that doe
 
 from __future__ import annotations
 
-from kvspec.spec.append import append
+from kvspec.spec.append import Txn, append, is_live
 from kvspec.spec.failures import FailureClass
-from kvspec.spec.handles import Handle, Layer, handles, parent
+from kvspec.spec.handles import Handle, Layer, handles, length, parent
 from kvspec.spec.language import (
     Bool,
     Enum,
@@ -20,12 +20,15 @@ from kvspec.spec.language import (
     Open,
     Option,
     exists,
+    forall,
+    implies,
     is_some,
     member,
     none,
     one_of,
 )
-from kvspec.spec.lifecycle import lifecycle
+from kvspec.spec.lifecycle import is_append_to, lifecycle
+from kvspec.spec.prefix import Block, owner, prefix
 
 
 class Ticket(Open):
@@ -89,12 +92,22 @@ CONSUMER_GONE = _code(
     "CONSUMER_GONE", "the request that should take over has ended", FailureClass.SNAPSHOT
 )
 OUTPUT_STOPPED = _code("OUTPUT_STOPPED", "no output may follow the last one", FailureClass.FRONTIER)
+CONSUMER_HAS_ROWS = _code(
+    "CONSUMER_HAS_ROWS",
+    "the request has rows of its own, or an append to it is open",
+    FailureClass.FRONTIER,
+)
+CONSUMER_SHARES = _code(
+    "CONSUMER_SHARES",
+    "another request has a claim on a block of the request",
+    FailureClass.OWNERSHIP,
+)
 RETAINED = _code("RETAINED", "the rows are retained for a consumer", FailureClass.OWNERSHIP)
 
 handoff = Module(
     "handoff",
     "Retained rows, the tickets that offer them, and the output that goes on elsewhere.",
-    uses=(handles, append, lifecycle),
+    uses=(handles, prefix, append, lifecycle),
 )
 
 most = handoff.constant("most", Tokens, meaning="most output tokens of a request")
@@ -197,6 +210,18 @@ def lends_rows(h: Expr) -> Expr:
 def is_fresh(h: Expr) -> Expr:
     """The request was allocated here, has no output, and no rows come to it."""
     return (emitted[h] == 0) & ~imported[h] & ~is_some(parent[h]) & ~waits_for_rows(h)
+
+
+def has_no_rows(h: Expr) -> Expr:
+    """The request has committed nothing, and no append to it is open."""
+    return (length[h] == 0) & ~exists(Txn, lambda x: is_live(x) & is_append_to(x, h))
+
+
+def has_its_blocks_alone(h: Expr) -> Expr:
+    """No other request has a claim on a block of the handle."""
+    return forall(
+        Block, Handle, lambda b, other: implies(owner[b, h] & owner[b, other], other == h)
+    )
 
 
 def is_at_an_end(token: Expr, count: Expr | int) -> Expr:

@@ -141,6 +141,13 @@ ROWS_ARRIVING = _code(
     "ROWS_ARRIVING", "rows of the request are still being loaded", FailureClass.FRONTIER
 )
 NOT_OWNED = _code("NOT_OWNED", "the request has no claim on the block", FailureClass.OWNERSHIP)
+ROWS_NOT_MISSING = _code("ROWS_NOT_MISSING", "the rows of the block are there")
+ROWS_COMMITTED = _code(
+    "ROWS_COMMITTED", "committed rows of the request are in the block", FailureClass.FRONTIER
+)
+BLOCK_SHARED = _code(
+    "BLOCK_SHARED", "another request has a claim on the block too", FailureClass.OWNERSHIP
+)
 BLOCK_PINNED = _code("BLOCK_PINNED", "a transfer pins the block", FailureClass.OWNERSHIP)
 BLOCK_READ = _code("BLOCK_READ", "an open append reads the block", FailureClass.OWNERSHIP)
 ENTRY_PINNED = _code("ENTRY_PINNED", "a transfer pins the entry", FailureClass.OWNERSHIP)
@@ -197,7 +204,7 @@ fill = transfer.variable(
     "fill", Block, to=Fill, init=0, meaning="times that the block was given to a new request"
 )
 arriving = transfer.variable(
-    "arriving", Block, to=Bool, init=False, meaning="readiness flag: rows are still being loaded"
+    "arriving", Block, to=Bool, init=False, meaning="readiness flag: rows are not there yet"
 )
 content = transfer.variable(
     "content",

@@ -116,3 +116,31 @@ def test_rows_for_a_request_that_has_ended_are_offered_again():
     seen.refuse("take_over", "CONSUMER_GONE", changes=True, k=0)
     assert (seen["retained", P], seen["ticket", 0]) == (True, "IDLE")
     seen.do("offer", k=0, h=P, o=(0, 1), f=0)
+
+
+def test_a_request_with_rows_of_its_own_takes_no_ticket():
+    """Neither an open append nor a committed row is written over by rows that come."""
+    seen = retained(layers=1, txns=1, longest=1).do("offer", k=0, h=P, o=(0,), f=0)
+    call = {"k": 0, "g": D, "m": (0,), "f": 0}
+    seen.do("begin", x=0, h=D, k=0, a=0, p=0, n=1).refuse("accept", "CONSUMER_HAS_ROWS", **call)
+    seen.do("stage_k", x=0, l=0, p=0).do("stage_v", x=0, l=0, p=0).do("prepare", x=0).do(
+        "publish", x=0
+    )
+    seen.refuse("accept", "CONSUMER_HAS_ROWS", **call)
+
+
+def test_nothing_is_appended_and_nobody_forked_where_rows_move():
+    """Until it has taken over, a request has its block to itself, and no append begins."""
+    seen = moving(handles=3, txns=1, longest=1, without=())
+    append = {"x": 0, "h": D, "k": 0, "a": 0, "p": 0, "n": 1}
+    child = {"p": D, "children": (False, False, True), "n": 0}
+    seen.refuse("begin", "ROWS_MOVE", **append).refuse("fork", "ROWS_MOVE", **child)
+    seen.do("complete", k=0).do("take_over", k=0).do("fork", **child).do("begin", **append)
+
+
+def test_a_request_that_shares_its_block_takes_no_ticket():
+    """Rows do not move into a block that a fork reads."""
+    seen = retained(handles=3, layers=1, without=()).do("offer", k=0, h=P, o=(0,), f=0)
+    seen.do("fork", p=D, children=(False, False, True), n=0)
+    seen.refuse("accept", "CONSUMER_SHARES", k=0, g=D, m=(0,), f=0)
+    seen.do("cancel_request", h=2).do("release", h=2).do("accept", k=0, g=D, m=(0,), f=0)

@@ -113,6 +113,7 @@ def test_blocks_whose_rows_are_still_coming_are_read_by_nobody():
     seen.refuse("begin", "ROWS_ARRIVING", x=0, h=0, k=0, a=0, p=0, n=1)
     seen.do("register", t=0).do("crash", t=0).do("give_up", t=0).do("drain", t=0)
     seen.refuse("queue_store", "ROWS_ARRIVING", t=0, h=0, b=0, e=1)
+    seen.do("recompute", h=0, b=0).do("begin", x=0, h=0, k=0, a=0, p=0, n=1)
 
 
 def test_an_open_append_keeps_loads_away():
@@ -166,3 +167,29 @@ def test_a_late_layer_changes_only_a_block_that_is_pinned(blocks):
     assert [seen["content", 0, layer] for layer in range(2)] == ["ROWS", "ROWS"]
     if blocks == 2:
         assert [seen["content", 1, layer] for layer in range(2)] == ["ROWS", "ROWS"]
+
+
+def test_committed_rows_are_not_loaded_over():
+    """A load is refused where its request has committed rows, and they stay in their block."""
+    seen = request(txns=1, layers=1).do("begin", x=0, h=0, k=0, a=0, p=0, n=1)
+    seen.do("stage_k", x=0, l=0, p=0).do("stage_v", x=0, l=0, p=0).do("prepare", x=0).do(
+        "publish", x=0
+    )
+    seen.refuse("queue_load", "ROWS_COMMITTED", t=0, h=0, b=0, e=0)
+    assert seen["content", 0, 0] == "ROWS"
+
+
+def test_a_block_of_two_requests_is_not_loaded():
+    """A load for one request would take the rows of its fork."""
+    seen = request(handles=2).do("fork", p=0, children=(False, True), n=0)
+    seen.refuse("queue_load", "BLOCK_SHARED", t=0, h=1, b=0, e=0)
+    seen.do("cancel_request", h=1).do("release", h=1).do("queue_load", t=0, h=0, b=0, e=0)
+
+
+def test_a_request_whose_load_was_cancelled_computes_its_rows():
+    """Nothing is computed under a pin or where rows are there; after the cancel the request goes on."""
+    seen = request(txns=1).refuse("recompute", "ROWS_NOT_MISSING", h=0, b=0)
+    seen.do("queue_load", t=0, h=0, b=0, e=0).refuse("recompute", "BLOCK_PINNED", h=0, b=0)
+    seen.do("cancel", t=0).refuse("begin", "ROWS_ARRIVING", x=0, h=0, k=0, a=0, p=0, n=1)
+    seen.do("recompute", h=0, b=0).do("begin", x=0, h=0, k=0, a=0, p=0, n=1)
+    assert [seen["content", 0, layer] for layer in range(2)] == ["ROWS", "ROWS"]

@@ -109,7 +109,7 @@ class Cache(DecodeBackend):
             for name in (
                 *("queue_load", "queue_store", "cancel", "push", "land", "report", "crash"),
                 *("lose", "repeat", "register", "deliver", "give_up", "acknowledge_abort"),
-                *("drain", "admit_rows", "list_entry", "place", "drop"),
+                *("drain", "admit_rows", "recompute", "list_entry", "place", "drop"),
             )
         }
 
@@ -243,7 +243,10 @@ class Cache(DecodeBackend):
         _need(m.is_over, "TRANSFER_IN_USE", f"the transfer is {m.stage}")
         _need(entry.state == "VISIBLE", "ENTRY_NOT_VISIBLE", f"the entry is {entry.state}")
         self._need_ready(h)
+        rows = self._entry(h).length
+        _need(rows == 0, "ROWS_COMMITTED", f"handle{h} has {rows} committed rows")
         _need(b in self._owned(h), "NOT_OWNED", f"handle{h} has no claim on block{b}")
+        _need(self._held().pool.owners[b] == {h}, "BLOCK_SHARED", f"block{b} has other owners")
         _need(not self._pins(b), "BLOCK_PINNED", f"a transfer pins block{b}")
         _need(not self._is_read(b), "BLOCK_READ", f"an append reads block{b}")
         self._queue(m, "LOAD", h, b, e)
@@ -392,6 +395,16 @@ class Cache(DecodeBackend):
             raise RefusedError("REQUEST_GONE", f"generation {slot.generation}, {slot.entry.phase}")
         m.end("VISIBLE")
         self._ends(m)[0].arriving = False
+
+    def _recompute(self, h: int, b: int) -> None:
+        """Write the rows that a load did not bring."""
+        block = self.blocks[b]
+        _need(block.arriving, "ROWS_NOT_MISSING", f"the rows of block{b} are there")
+        self._need_ready(h)
+        _need(b in self._owned(h), "NOT_OWNED", f"handle{h} has no claim on block{b}")
+        _need(not self._pins(b), "BLOCK_PINNED", f"a transfer pins block{b}")
+        block.arriving = False
+        copy(block.buffer, rows_of(block.prompt or (0,)))
 
     def _list_entry(self, t: int) -> None:
         m = self.moves[t]
