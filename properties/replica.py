@@ -23,13 +23,16 @@ from kvspec.spec.prefix import Block, filled, owner
 from kvspec.spec.replica import (
     Hash,
     Kind,
+    boot,
     clear_all,
     deliver,
     event_block,
+    event_boot,
     event_hash,
     event_kind,
     event_sequence,
     expected,
+    followed,
     gap,
     heartbeat,
     holds,
@@ -37,6 +40,7 @@ from kvspec.spec.replica import (
     lose,
     on_its_way,
     restart,
+    restart_engine,
     resynchronize,
     sequence,
     system,
@@ -47,8 +51,8 @@ replica = Properties(system, given=core)
 CONSUMER = (deliver, heartbeat, restart, resynchronize)
 """What the consumer does; an event that is lost is nothing that it does."""
 
-in_step: Expr = ~gap[()] & (expected[()] == sequence[()])
-"""The consumer knows of nothing that it misses, and has come to the end of the log."""
+in_step: Expr = ~gap[()] & (followed[()] == boot[()]) & (expected[()] == sequence[()])
+"""The consumer knows of nothing that it misses, and has come to the end of the log of this start."""
 
 
 def applied(b: Expr) -> Expr:
@@ -57,6 +61,11 @@ def applied(b: Expr) -> Expr:
     gone = where(event_block[()] == b, None, known[b])
     without = where(event_kind[()] == Kind.REMOVED, gone, None)
     return where(event_kind[()] == Kind.STORED, told, without)
+
+
+def of_this_start() -> Expr:
+    """An event is delivered that is of the start which the consumer follows."""
+    return fired(deliver) & (event_boot[()] == followed[()])
 
 
 @replica.invariant
@@ -101,6 +110,8 @@ def the_event_on_its_way_is_what_is_missing() -> Expr:
     missing = (
         ~gap[()]
         & on_its_way[()]
+        & (event_boot[()] == followed[()])
+        & (followed[()] == boot[()])
         & (event_sequence[()] == expected[()])
         & (sequence[()] == expected[()] + 1)
     )
@@ -109,10 +120,16 @@ def the_event_on_its_way_is_what_is_missing() -> Expr:
 
 @replica.invariant
 def numbers_are_those_of_the_log() -> Expr:
-    """No event has, and no consumer expects, a number beyond the next one of the log."""
-    return implies(on_its_way[()], event_sequence[()] < sequence[()]) & (
-        expected[()] <= sequence[()]
-    )
+    """Of this start no event has a number beyond the log, and none is expected without a gap."""
+    return implies(
+        on_its_way[()] & (event_boot[()] == boot[()]), event_sequence[()] < sequence[()]
+    ) & implies(~gap[()] & (followed[()] == boot[()]), expected[()] <= sequence[()])
+
+
+@replica.invariant
+def no_start_is_told_before_it_was() -> Expr:
+    """Events and the consumer are of this start of the engine or of an earlier one."""
+    return (event_boot[()] <= boot[()]) & (followed[()] <= boot[()])
 
 
 @replica.invariant
@@ -123,22 +140,41 @@ def an_empty_channel_is_blank() -> Expr:
         (event_kind[()] == Kind.STORED)
         & ~is_some(event_block[()])
         & ~is_some(event_hash[()])
-        & (event_sequence[()] == 0),
+        & (event_sequence[()] == 0)
+        & (event_boot[()] == 0),
     )
 
 
 @replica.step
 def every_change_has_a_number() -> Expr:
-    """The log goes on by one number with every step that changes what blocks hold, and never else."""
+    """Until it begins anew, the log goes on by one number with every change of a block, and never else."""
     changed = exists(Block, lambda b: after(holds[b]) != holds[b])
+    number = where(changed, sequence[()] + 1, sequence[()])
+    return (after(sequence[()]) == number) | fired(restart_engine)
+
+
+@replica.step
+def an_engine_that_is_restarted_is_empty() -> Expr:
+    """After a restart of the engine no block holds anything; nobody owned one, and the log is empty."""
+    return implies(
+        fired(restart_engine),
+        (after(sequence[()]) == 0)
+        & forall(Block, lambda b: ~after(filled[b]) & ~is_some(after(holds[b])))
+        & forall(Block, Handle, lambda b, h: ~owner[b, h]),
+    )
+
+
+@replica.step
+def every_start_has_a_number_of_its_own() -> Expr:
+    """A restart of the engine has the next number of starts, and nothing else changes that."""
     return where(
-        changed, after(sequence[()]) == sequence[()] + 1, after(sequence[()]) == sequence[()]
+        fired(restart_engine), after(boot[()]) == boot[()] + 1, after(boot[()]) == boot[()]
     )
 
 
 @replica.step
 def an_event_tells_what_has_changed() -> Expr:
-    """An event that is sent has the number, the block and the prefix of the change."""
+    """An event that is sent has the start, the number, the block and the prefix of the change."""
     sent = ~on_its_way[()] & after(on_its_way[()])
     kind, block, told = after(event_kind[()]), after(event_block[()]), after(event_hash[()])
 
@@ -149,14 +185,17 @@ def an_event_tells_what_has_changed() -> Expr:
 
     cleared = (kind == Kind.CLEARED) & fired(clear_all) & ~is_some(block) & ~is_some(told)
     return implies(
-        sent, (after(event_sequence[()]) == sequence[()]) & (exists(Block, of_a_block) | cleared)
+        sent,
+        (after(event_sequence[()]) == sequence[()])
+        & (after(event_boot[()]) == boot[()])
+        & (exists(Block, of_a_block) | cleared),
     )
 
 
 @replica.step
 def an_event_stays_as_it_was_sent() -> Expr:
     """A later event does not take the place of one that is on its way."""
-    told = (event_kind, event_block, event_hash, event_sequence)
+    told = (event_kind, event_block, event_hash, event_sequence, event_boot)
     return implies(
         on_its_way[()] & after(on_its_way[()]),
         all_of(*(after(each[()]) == each[()] for each in told)),
@@ -166,7 +205,8 @@ def an_event_stays_as_it_was_sent() -> Expr:
 @replica.step
 def a_change_finds_the_channel_or_is_lost() -> Expr:
     """After every change some event is on its way: its own, or one before it."""
-    return implies(after(sequence[()]) != sequence[()], after(on_its_way[()]))
+    changed = (after(sequence[()]) != sequence[()]) & ~fired(restart_engine)
+    return implies(changed, after(on_its_way[()]))
 
 
 @replica.step
@@ -185,7 +225,28 @@ def only_the_consumer_changes_its_view() -> Expr:
         ~any_of(*(fired(action) for action in CONSUMER)),
         forall(Block, lambda b: after(known[b]) == known[b])
         & (after(expected[()]) == expected[()])
+        & (after(followed[()]) == followed[()])
         & (after(gap[()]) == gap[()]),
+    )
+
+
+@replica.step
+def another_start_shows_a_gap() -> Expr:
+    """An event or a heartbeat of another start is noted as a gap, and teaches nothing else."""
+    heard = where(fired(deliver), event_boot[()], boot[()])
+    return implies(
+        (fired(deliver) | fired(heartbeat)) & (heard != followed[()]),
+        after(gap[()])
+        & (after(expected[()]) == expected[()])
+        & forall(Block, lambda b: after(known[b]) == known[b]),
+    )
+
+
+@replica.step
+def the_consumer_notes_the_start_that_it_hears_of() -> Expr:
+    """After an event the consumer follows its start, and after a heartbeat that of the engine."""
+    return implies(fired(deliver), after(followed[()]) == event_boot[()]) & implies(
+        fired(heartbeat), after(followed[()]) == boot[()]
     )
 
 
@@ -204,7 +265,7 @@ def a_number_beyond_the_next_shows_a_gap() -> Expr:
 def an_event_from_before_a_snapshot_is_passed_over() -> Expr:
     """An event whose number the consumer has passed teaches it nothing."""
     return implies(
-        fired(deliver) & (event_sequence[()] < expected[()]),
+        of_this_start() & (event_sequence[()] < expected[()]),
         (after(gap[()]) == gap[()])
         & (after(expected[()]) == expected[()])
         & forall(Block, lambda b: after(known[b]) == known[b]),
@@ -215,7 +276,7 @@ def an_event_from_before_a_snapshot_is_passed_over() -> Expr:
 def an_expected_event_is_applied() -> Expr:
     """After the event that it expects, the consumer expects the next one and knows what was told."""
     return implies(
-        fired(deliver) & (event_sequence[()] == expected[()]),
+        of_this_start() & (event_sequence[()] == expected[()]),
         (after(expected[()]) == expected[()] + 1)
         & (after(gap[()]) == gap[()])
         & forall(Block, lambda b: after(known[b]) == applied(b)),
@@ -230,7 +291,10 @@ def a_heartbeat_shows_a_lost_end() -> Expr:
         ~on_its_way[()]
         & (after(gap[()]) | in_step)
         & (after(expected[()]) == expected[()])
-        & implies(expected[()] == sequence[()], after(gap[()]) == gap[()])
+        & implies(
+            (followed[()] == boot[()]) & (expected[()] == sequence[()]),
+            after(gap[()]) == gap[()],
+        )
         & forall(Block, lambda b: after(known[b]) == known[b]),
     )
 
@@ -242,17 +306,19 @@ def a_consumer_that_is_restarted_knows_nothing() -> Expr:
         fired(restart),
         after(gap[()])
         & (after(expected[()]) == 0)
+        & (after(followed[()]) == 0)
         & forall(Block, lambda b: ~is_some(after(known[b]))),
     )
 
 
 @replica.step
 def only_a_snapshot_closes_a_gap() -> Expr:
-    """A gap is closed by a snapshot of all blocks, with the number that comes next."""
+    """A gap is closed by a snapshot of all blocks, with the start and the number that comes next."""
     closed = gap[()] & ~after(gap[()])
     return (closed == fired(resynchronize)) & implies(
         closed,
         (after(expected[()]) == sequence[()])
+        & (after(followed[()]) == boot[()])
         & forall(Block, lambda b: after(known[b]) == holds[b]),
     )
 
@@ -302,6 +368,12 @@ def reaches_an_old_event_after_a_snapshot() -> Expr:
     return in_step & on_its_way[()] & one_of(event_kind[()], Kind.STORED, Kind.REMOVED)
 
 
+@replica.witness
+def reaches_an_event_from_before_a_restart() -> Expr:
+    """A consumer in step with a restarted engine has an event coming of the start before."""
+    return in_step & on_its_way[()] & (event_boot[()] < boot[()])
+
+
 @replica.leads_to(weak(resynchronize))
 def every_gap_is_closed() -> tuple[Expr, Expr]:
     """A consumer that knows of a gap has a snapshot in the end."""
@@ -311,7 +383,7 @@ def every_gap_is_closed() -> tuple[Expr, Expr]:
 @replica.leads_to(weak(deliver), weak(heartbeat))
 def every_loss_is_found() -> tuple[Expr, Expr]:
     """A consumer that misses something comes to it, or to know that it is missing."""
-    return expected[()] < sequence[()], gap[()] | (expected[()] == sequence[()])
+    return (followed[()] != boot[()]) | (expected[()] < sequence[()]), gap[()] | in_step
 
 
 @replica.leads_to(weak(deliver), weak(heartbeat), weak(resynchronize))

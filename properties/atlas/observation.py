@@ -29,6 +29,7 @@ from kvspec.spec.replica import (
     event_kind,
     event_sequence,
     expected,
+    gap,
     known,
 )
 from kvspec.spec.replica import make_instance as make_replica
@@ -158,6 +159,15 @@ OLD_EVENT = put(
     says="writes an event from before its snapshot over the snapshot",
 )
 
+OTHER_LOG = put(
+    told,
+    deliver,
+    gap,
+    lambda: where(expected[()] < event_sequence[()], True, gap[()]),
+    name="takes-another-log-for-its-own",
+    says="does not compare the start of an event with the one whose log it follows",
+)
+
 
 def _observed(name: str, doc: str, expected: Counts | None, **sizes: int) -> Instance:
     """An instance without layers, whose counters go to 1; without an append there are no keys."""
@@ -174,7 +184,7 @@ def _replica(
     name: str, doc: str, expected: Counts | None, *, events: int, **sizes: int
 ) -> Instance:
     """An instance without layers, keys and rows, with so many numbers of the log."""
-    made = make_replica(name, doc, expected=expected, **sizes)
+    made = make_replica(name, doc, expected=expected, **{"restarts": 0, **sizes})
     return attrs.evolve(
         made,
         sizes={**made.sizes, "Layer": 0, "Key": 0},
@@ -208,6 +218,15 @@ ONE_COPY = _replica(
 )
 ONE_EVENT = _replica(
     "ONE_EVENT", "one event", Counts(30, 145, 5, 0), events=1, blocks=1, generations=1
+)
+TWO_STARTS = _replica(
+    "TWO_STARTS",
+    "two prefixes, one block, and two starts of the engine",
+    Counts(424, 2_163, 10, 0),
+    events=1,
+    blocks=1,
+    hashes=2,
+    restarts=1,
 )
 
 A_B66 = Group(
@@ -335,6 +354,7 @@ A_B70 = Group(
         "one of them is emptied, and the removal of the prefix is told",
         "the consumer forgets the prefix, which the engine still serves",
         "or else: the whole cache is cleared, and the consumer goes on with what it knew",
+        "or else: the engine is restarted, its log begins anew, and its first events are taken for old ones",
     ),
     cases=(
         Case(
@@ -364,6 +384,20 @@ A_B70 = Group(
             replica,
             "a_prefix_that_is_known_is_still_stored",
             ONE_COPY,
+        ),
+        Case(
+            "After a restart of the engine its first block is unknown, as its event is taken for an old one.",
+            OTHER_LOG,
+            replica,
+            "a_prefix_that_is_still_stored_is_known",
+            TWO_STARTS,
+        ),
+        Case(
+            "After a restart of the engine the consumer still knows a prefix that went with the cache.",
+            OTHER_LOG,
+            replica,
+            "a_prefix_that_is_known_is_still_stored",
+            TWO_STARTS,
         ),
         Case(
             "The last event is lost, and the consumer never comes to know.",

@@ -31,3 +31,26 @@ def test_a_heartbeat_shows_a_lost_end():
     seen = stored(0).do("evict", b=0).do("lose")
     seen.refuse("resynchronize", "NO_GAP").do("heartbeat").do("resynchronize")
     assert (seen["known", 0], seen["expected"], seen["sequence"]) == (None, 2, 2)
+
+
+def test_a_restarted_engine_tells_numbers_anew():
+    """The first event of a restarted engine has a number that the consumer has passed, and is a gap."""
+    seen = stored(0).do("restart_engine").do("allocate", h=0, b=0, a=0, k=0).do("deliver")
+    assert (seen["expected"], seen["sequence"], seen["gap"]) == (1, 1, True)
+    seen.do("resynchronize")
+    assert (seen["known", 0], seen["followed"], seen["gap"]) == (0, 1, False)
+
+
+def test_a_restart_shows_without_an_event():
+    """A heartbeat has the start of the engine, though no event tells that its cache is empty."""
+    seen = stored(0).do("restart_engine")
+    seen.refuse("deliver", "CHANNEL_EMPTY").do("heartbeat").do("resynchronize")
+    assert (seen["known", 0], seen["expected"], seen["followed"]) == (None, 0, 1)
+
+
+def test_an_event_from_before_a_restart_brings_nothing_back():
+    """An event of the start before, which comes after the snapshot, is a gap and is not applied."""
+    seen = Observed(replica.make_instance("SCENARIO", "", blocks=1, generations=3))
+    seen.do("restart").do("allocate", h=0, b=0, a=0, k=0).do("finish", h=0).do("release", h=0)
+    seen.do("restart_engine").do("resynchronize").do("deliver")
+    assert (seen["known", 0], seen["gap"]) == (None, True)
