@@ -132,7 +132,7 @@ LAST_ROUND = Group(
 )
 BEHIND_THE_STOP = Group(
     name="A-B53",
-    title="Tokens behind the stop become part of the cache key",
+    title="The key of an index entry goes on behind the stop",
     kind="output and commit frontier",
     evidence=Evidence.REPRODUCED,
     sources=(

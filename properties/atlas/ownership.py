@@ -149,7 +149,7 @@ def _no_slot_is_free() -> Expr:
 GROUPS = (
     Group(
         name="A-B01",
-        title="Aborting a request that waits for a remote load gave its blocks back too early",
+        title="Blocks are free at the abort of a request, while a peer still loads into them",
         kind=STALE_WORK,
         evidence=Evidence.MERGED,
         sources=("vllm-project/vllm PR #32255",),
@@ -204,7 +204,7 @@ GROUPS = (
     ),
     Group(
         name="A-B02",
-        title="With run-ahead, a finished request's blocks were freed under a newer step in flight",
+        title="The blocks of a finished request are free while a later step of it is in flight",
         kind=STALE_WORK,
         evidence=Evidence.MERGED,
         sources=("vllm-project/vllm PR #45357",),
@@ -245,7 +245,7 @@ GROUPS = (
     ),
     Group(
         name="A-B08",
-        title="A row of the request table was recycled while the other stream still read it",
+        title="A row of the page table goes to the next request under a step that reads it",
         kind=STALE_WORK,
         evidence=Evidence.REPRODUCED,
         sources=("sgl-project/sglang PR #18803", "sgl-project/sglang issue #18744"),
@@ -290,7 +290,7 @@ GROUPS = (
     ),
     Group(
         name="A-B38",
-        title="Diverging beams wrote the parent's partly filled block instead of a copy",
+        title="Two beams that part go on in one block, and each writes over the other",
         kind=SPLIT,
         evidence=Evidence.MERGED,
         sources=("xLLM-AI/xllm PR #1984",),
