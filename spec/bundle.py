@@ -20,7 +20,8 @@ these, or it is given up. Its handle is kept until one of the two has happened.
 
 Left out: values of states, checkpoints of a recurrent state, a draft model on another worker, delivery of
 outputs to the client: an output is the client's once it is emitted.
-Assumed: the recurrent state of an append is staged with its rows, and thrown away with them.
+Assumed: the recurrent state of an append is staged with its rows, and thrown away with them; a state that
+went back has as many earlier ones to go back to as before.
 """
 
 from __future__ import annotations
