@@ -243,7 +243,7 @@ class Cache(DecodeBackend):
         _need(m.is_over, "TRANSFER_IN_USE", f"the transfer is {m.stage}")
         _need(entry.state == "VISIBLE", "ENTRY_NOT_VISIBLE", f"the entry is {entry.state}")
         self._need_ready(h)
-        rows = self._entry(h).length
+        rows = len(self._entry(h).tokens)
         _need(rows == 0, "ROWS_COMMITTED", f"handle{h} has {rows} committed rows")
         _need(b in self._owned(h), "NOT_OWNED", f"handle{h} has no claim on block{b}")
         _need(self._held().pool.owners[b] == {h}, "BLOCK_SHARED", f"block{b} has other owners")
