@@ -4,12 +4,13 @@ The rows of a request are computed, or found in the local cache, or fetched from
 of one of these sources. What was looked up or begun is no fact yet and counts for nothing. What is counted
 are publications, which also tell that a fetch succeeded; an append that is aborted (a load that failed)
 leaves every number as it was, and a truncation (a preemption) cuts what the request has by now, and no
-counter. A request ends with one terminal record, for whatever reason. Labels are names that were known at
-the start; every other name that a client sends is counted as other.
+counter. A request that has a handle ends with one terminal record, for whatever reason. Labels are names that
+were known at the start; every other name that a client sends is counted as other.
 
 Modelled: failed loads, preemption, requests that are turned away. Each number is kept for every handle apart,
 and what a service reports is their sum: an equation of the shares is one of the sums.
-Left out: time, histograms. What external replicas are told is in `replica`.
+Left out: time, histograms. The terminal record of a request that is turned away: it never has a handle, so
+that it is in the labels and in no record. What external replicas are told is in `replica`.
 Assumed: rows that were found come before computed ones, and local ones before external ones.
 """
 
