@@ -386,8 +386,8 @@ FAMILIES = make_instance(
     "three requests with two blocks, and their forks, without output, cancels and releases",
     handles=3,
     tokens=0,
-    without=(hang_up, cancel_request, release, withdraw, expire),
-    expected=Counts(11_125, 36_661, 14, 1776),
+    without=(hang_up, cancel_request, release, withdraw),
+    expected=Counts(26_617, 105_697, 15, 744),
 )
 ROWS = make_instance(
     "ROWS",
@@ -395,8 +395,8 @@ ROWS = make_instance(
     txns=1,
     longest=1,
     tokens=0,
-    without=(fork, hang_up, cancel_request, release, withdraw, expire),
-    expected=Counts(4_347, 18_049, 20, 144),
+    without=(fork, hang_up, cancel_request, release, withdraw),
+    expected=Counts(7_717, 36_207, 21, 90),
 )
 
 INSTANCES = (PAIR, LAYOUTS, OFFERS, FORKS, CONSUMERS, FAMILIES, APPENDS, ROWS)

@@ -126,9 +126,9 @@ NOTHING_MOVES = bare(
     notices=0,
     expected=Counts(174, 578, 13, 0),
 )
-ONE_STORE = bare(
-    "ONE_STORE",
-    "one request and one store that nobody reports",
+ONE_TRANSFER = bare(
+    "ONE_TRANSFER",
+    "one request and one transfer that nobody reports",
     notices=0,
     expected=Counts(290, 1_002, 14, 0),
 )
@@ -172,11 +172,11 @@ GROUPS: tuple[Group, ...] = (
                 NEXT_REQUEST,
             ),
             Case(
-                "the block is given back while the abort is on its way to the sender",
+                "both ends are given back too early, and a late chunk lands on rows computed instead",
                 DRAINED_EARLY,
                 claims,
                 READ,
-                NEXT_REQUEST,
+                ONE_TRANSFER,
             ),
             Case(
                 "the block waits for the answer of a sender that is dead, and is never freed",
@@ -268,7 +268,7 @@ GROUPS: tuple[Group, ...] = (
                 FAILED_IS_LISTED,
                 claims,
                 FOUND,
-                ONE_STORE,
+                ONE_TRANSFER,
             ),
             Case(
                 "a load of that key is admitted, and its request reads rows that nobody stored",
