@@ -21,17 +21,21 @@ def library(folder: Path | None = None) -> list[Path]:
 def library_path(name: str, folder: Path | None = None) -> Path:
     """The file of a trace by its name, with or without `.json`, or an error that lists the names.
 
-    Where two systems have a trace of one name, the system's name and `/` come before it.
+    Where two systems have a trace of one name, the system's name and `/` come before it; without it the
+    name is the core's, if the core has one.
     """
     wanted = name.removesuffix(SUFFIX)
+    root = Path(str(files(__name__))) if folder is None else folder
     known: dict[str, list[Path]] = {}
     for path in library(folder):
         short = path.name.removesuffix(SUFFIX)
         known.setdefault(short, []).append(path)
         known.setdefault(f"{path.parent.name}/{short}", []).append(path)
     found = known.get(wanted, [])
-    if len(found) == 1:
-        return found[0]
+    of_core = [path for path in found if path.parent == root]
+    for chosen in (found, of_core):
+        if len(chosen) == 1:
+            return chosen[0]
     names = [f"{path.parent.name}/{wanted}" for path in found] or [n for n in known if "/" not in n]
     raise UnknownNameError("trace" if not found else "single trace", name, names, "the library")
 
