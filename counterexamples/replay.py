@@ -290,7 +290,10 @@ def _against_faulty(found: Resolved, backend: Backend) -> Replay:
 def _start(run: _Run, backend: Backend) -> Replay | None:
     """Reset the backend; a result if it does not begin where the trace begins."""
     found = run.found
-    backend.reset(found.machine.instance)
+    try:
+        backend.reset(found.machine.instance)
+    except ValueError as error:
+        return run.end("not_replayable", f"{_name(backend)} does not take this instance: {error}")
     start = backend.observe()
     if start == found.initial:
         return None

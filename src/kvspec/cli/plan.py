@@ -167,7 +167,7 @@ def replay_stage(tell: Tell) -> Answer:
     """Every trace of the library, against the specification, a sound cache and a faulty one."""
     from kvspec.cli.replay import TARGETS, answer, library, run
 
-    return answer(run(library(), TARGETS, tell), detailed=False, must_run=True)
+    return answer(run(library(), TARGETS, tell, whole=True), detailed=False, must_run=True)
 
 
 def histories_stage(tell: Tell) -> Answer:

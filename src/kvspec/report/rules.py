@@ -122,7 +122,9 @@ Place = tuple[str, str, str | None, str | None]
 @cache
 def _shown() -> dict[Place, _Shown]:
     """For each place of a rule the shortest stored trace of a mutant there; dropping it is told first."""
-    from kvspec.counterexamples.files import read_trace
+    import msgspec
+
+    from kvspec.counterexamples.format import Trace
     from kvspec.counterexamples.library import library
     from kvspec.properties.mutation import mutate
 
@@ -133,7 +135,7 @@ def _shown() -> dict[Place, _Shown]:
     }
     found: dict[Place, _Shown] = {}
     for path in library():
-        trace = read_trace(path)
+        trace = msgspec.json.decode(path.read_bytes(), type=Trace)
         place = places.get((trace.system, trace.mutation.name)) if trace.mutation else None
         if place is None or trace.property is None or trace.mutation is None:
             continue
