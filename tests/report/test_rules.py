@@ -5,11 +5,17 @@ from pathlib import Path
 import pytest
 
 from kvspec.cli.main import main
-from kvspec.counterexamples.library import library_path
+from kvspec.counterexamples.library import library, library_path
 from kvspec.counterexamples.systems import SPECIFICATION, find_system
 from kvspec.properties.atlas import groups
 from kvspec.report import rules
 
+STORED = {
+    name
+    for path in library()
+    for name in (path.stem, f"{path.parent.name}/{path.stem}")
+    if name == path.stem or path.parent.name != "library"
+}
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rules.md"
 
 
@@ -35,7 +41,13 @@ def test_every_rule_is_kept_for_a_claim(name: str) -> None:
             assert (rule.action, rule.variable) in seen, rule
             continue
         assert rule.steps >= 1, rule
-        assert library_path(rule.trace).is_file()
+        assert rule.trace in STORED, rule
+
+
+def test_the_name_of_a_trace_finds_it() -> None:
+    """What the page prints is taken by `kvspec replay`, also where two systems have the name."""
+    rule = next(rule for rule in rules.rules("ownership") if rule.trace)
+    assert library_path(rule.trace).parent.name == "ownership"
 
 
 def test_every_guard_of_the_specification_is_a_rule() -> None:
