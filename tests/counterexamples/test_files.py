@@ -105,7 +105,7 @@ BROKEN = {
         ["system"],
         "moon",
         "t.json: found system 'moon'",
-        "one of atomic, canon",
+        "one of atomic, bundle, canon",
     ),
     "an unknown outcome": (["steps", 0, "outcome"], "maybe", "step 1, outcome: ", "'maybe'"),
     "an unknown action": (
