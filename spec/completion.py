@@ -22,13 +22,12 @@ import attrs
 
 from kvspec.spec import core
 from kvspec.spec.append import append
-from kvspec.spec.failures import HANDLE_TERMINAL, FailureClass
+from kvspec.spec.failures import HANDLE_TERMINAL, FailureClass, error_code
 from kvspec.spec.handles import Generation, Handle, Phase, generation, handles, is_terminal, phase
 from kvspec.spec.language import (
     Bool,
     Counts,
     Enum,
-    ErrorCode,
     Expr,
     Instance,
     Module,
@@ -76,33 +75,27 @@ class Peer(Enum):
     FENCED = member()
 
 
-def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
-    return ErrorCode(name, meaning, int(kind))
-
-
-ALREADY_PINNED = _code("ALREADY_PINNED", FailureClass.NONE, "the part has had its pin")
-NOT_WAITING_FOR_REGISTRATION = _code(
-    "NOT_WAITING_FOR_REGISTRATION",
-    FailureClass.NONE,
-    "no pin of the part waits for its registration",
+ALREADY_PINNED = error_code("ALREADY_PINNED", "the part has had its pin")
+NOT_WAITING_FOR_REGISTRATION = error_code(
+    "NOT_WAITING_FOR_REGISTRATION", "no pin of the part waits for its registration"
 )
-NOT_BUSY = _code("NOT_BUSY", FailureClass.NONE, "the peer is not at work on the rows")
-NOT_STALLED = _code("NOT_STALLED", FailureClass.NONE, "the peer does not stand still")
-NO_REPORT = _code("NO_REPORT", FailureClass.NONE, "no report is on its way")
-NOT_REPORTED = _code(
-    "NOT_REPORTED", FailureClass.NONE, "no report has arrived that could be repeated"
+NOT_BUSY = error_code("NOT_BUSY", "the peer is not at work on the rows")
+NOT_STALLED = error_code("NOT_STALLED", "the peer does not stand still")
+NO_REPORT = error_code("NO_REPORT", "no report is on its way")
+NOT_REPORTED = error_code("NOT_REPORTED", "no report has arrived that could be repeated")
+STALE_REPORT = error_code(
+    "STALE_REPORT", "the report is of an earlier request of the handle", FailureClass.SNAPSHOT
 )
-STALE_REPORT = _code(
-    "STALE_REPORT", FailureClass.SNAPSHOT, "the report is of an earlier request of the handle"
+NOT_OWED = error_code(
+    "NOT_OWED", "the part is owed nothing, or has reported", FailureClass.OWNERSHIP
 )
-NOT_OWED = _code("NOT_OWED", FailureClass.OWNERSHIP, "the part is owed nothing, or has reported")
-LEASE_ENDED = _code(
-    "LEASE_ENDED", FailureClass.OWNERSHIP, "the lease has run out: the peer may not touch the rows"
+LEASE_ENDED = error_code(
+    "LEASE_ENDED", "the lease has run out: the peer may not touch the rows", FailureClass.OWNERSHIP
 )
-RELEASE_NOT_ASKED = _code(
+RELEASE_NOT_ASKED = error_code(
     "RELEASE_NOT_ASKED",
-    FailureClass.OWNERSHIP,
     "nobody has asked for the release: something is owed",
+    FailureClass.OWNERSHIP,
 )
 
 obligations = Module(

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from kvspec.spec import core
 from kvspec.spec.append import Txn, TxnState, append, begin, prepare, state
-from kvspec.spec.failures import TXN_CLOSED, FailureClass
+from kvspec.spec.failures import TXN_CLOSED, FailureClass, error_code
 from kvspec.spec.language import (
     Counts,
     Enum,
-    ErrorCode,
     Expr,
     Instance,
     Module,
@@ -60,14 +59,14 @@ class Verdict(Enum):
     RECOMPUTED = member()
 
 
-def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
-    return ErrorCode(name, meaning, int(kind))
-
-
-PART_ENDED = _code("PART_ENDED", FailureClass.NONE, "the part has arrived or failed already")
-NOTHING_FAILED = _code("NOTHING_FAILED", FailureClass.LAYERS, "no part of the load has failed")
-PART_MISSING = _code("PART_MISSING", FailureClass.LAYERS, "some rank lacks a chunk of some stage")
-LOAD_OPEN = _code("LOAD_OPEN", FailureClass.LAYERS, "it is not decided what becomes of the load")
+PART_ENDED = error_code("PART_ENDED", "the part has arrived or failed already")
+NOTHING_FAILED = error_code("NOTHING_FAILED", "no part of the load has failed", FailureClass.LAYERS)
+PART_MISSING = error_code(
+    "PART_MISSING", "some rank lacks a chunk of some stage", FailureClass.LAYERS
+)
+LOAD_OPEN = error_code(
+    "LOAD_OPEN", "it is not decided what becomes of the load", FailureClass.LAYERS
+)
 
 loads = Module("loads", "Loads in parts, and what is decided of them.", uses=(append,))
 

@@ -26,14 +26,13 @@ from kvspec.spec.failures import (
     OUTPUT_STOPPED,
     PROMPT_TOO_LONG,
     TOO_MANY_DRAFTS,
-    FailureClass,
+    error_code,
 )
 from kvspec.spec.handles import Handle, Length, context
 from kvspec.spec.language import (
     Bool,
     Counts,
     Enum,
-    ErrorCode,
     Expr,
     Instance,
     Module,
@@ -63,15 +62,11 @@ class Point(Enum):
     VERIFIED = member()
 
 
-def _code(name: str, meaning: str) -> ErrorCode:
-    return ErrorCode(name, meaning, int(FailureClass.NONE))
-
-
-ROUND_OPEN = _code("ROUND_OPEN", "a round of the request is open")
-NO_VERDICT_DUE = _code("NO_VERDICT_DUE", "no drafts of the request wait for a verdict")
-NOT_VERIFIED = _code("NOT_VERIFIED", "no verdict of an open round is there")
-ALL_DELIVERED = _code("ALL_DELIVERED", "every token of the round was delivered")
-UNDELIVERED = _code("UNDELIVERED", "tokens of the round are to be delivered")
+ROUND_OPEN = error_code("ROUND_OPEN", "a round of the request is open")
+NO_VERDICT_DUE = error_code("NO_VERDICT_DUE", "no drafts of the request wait for a verdict")
+NOT_VERIFIED = error_code("NOT_VERIFIED", "no verdict of an open round is there")
+ALL_DELIVERED = error_code("ALL_DELIVERED", "every token of the round was delivered")
+UNDELIVERED = error_code("UNDELIVERED", "tokens of the round are to be delivered")
 
 drafting = Module("drafting", "Speculative rounds in a cache that is written in place.")
 drafting.share(context)

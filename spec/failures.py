@@ -28,8 +28,13 @@ class FailureClass(IntEnum):
 CODES: dict[str, ErrorCode] = {}
 
 
+def error_code(name: str, meaning: str, kind: FailureClass = FailureClass.NONE) -> ErrorCode:
+    """A code of a module of its own, in one of the classes or in none."""
+    return ErrorCode(name, meaning, int(kind))
+
+
 def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
-    CODES[name] = ErrorCode(name, meaning, int(kind))
+    CODES[name] = error_code(name, meaning, kind)
     return CODES[name]
 
 

@@ -29,13 +29,12 @@ from kvspec.spec.append import (
     txn_abi,
     v_end,
 )
-from kvspec.spec.failures import FailureClass
+from kvspec.spec.failures import FailureClass, error_code
 from kvspec.spec.handles import Handle, Phase, handles, phase
 from kvspec.spec.language import (
     FALSE,
     Bool,
     Counts,
-    ErrorCode,
     Expr,
     Instance,
     Limit,
@@ -69,26 +68,22 @@ class Seat(Open):
     """A place for one request that runs."""
 
 
-def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
-    return ErrorCode(name, meaning, int(kind))
-
-
-IN_A_GROUP = _code("IN_A_GROUP", FailureClass.NONE, "the handle is a member of a group itself")
-NO_RUNNING_MEMBER = _code(
-    "NO_RUNNING_MEMBER", FailureClass.NONE, "the handle has no group of which a member runs"
+IN_A_GROUP = error_code("IN_A_GROUP", "the handle is a member of a group itself")
+NO_RUNNING_MEMBER = error_code(
+    "NO_RUNNING_MEMBER", "the handle has no group of which a member runs"
 )
-NOT_ALL_SEATED = _code(
+NOT_ALL_SEATED = error_code(
     "NOT_ALL_SEATED",
-    FailureClass.OWNERSHIP,
     "some child would have no seat, or another would have one",
+    FailureClass.OWNERSHIP,
 )
-SEAT_TAKEN = _code("SEAT_TAKEN", FailureClass.OWNERSHIP, "the seat is taken")
-ONE_SEAT_FOR_TWO = _code(
-    "ONE_SEAT_FOR_TWO", FailureClass.OWNERSHIP, "two children would have one seat"
+SEAT_TAKEN = error_code("SEAT_TAKEN", "the seat is taken", FailureClass.OWNERSHIP)
+ONE_SEAT_FOR_TWO = error_code(
+    "ONE_SEAT_FOR_TWO", "two children would have one seat", FailureClass.OWNERSHIP
 )
-GROUP_RUNS = _code("GROUP_RUNS", FailureClass.OWNERSHIP, "a member of the handle's group runs")
-GROUP_HELD = _code(
-    "GROUP_HELD", FailureClass.OWNERSHIP, "a member of the handle's group is not released"
+GROUP_RUNS = error_code("GROUP_RUNS", "a member of the handle's group runs", FailureClass.OWNERSHIP)
+GROUP_HELD = error_code(
+    "GROUP_HELD", "a member of the handle's group is not released", FailureClass.OWNERSHIP
 )
 
 fan_out = Module(

@@ -8,12 +8,11 @@ Left out: what tokens there are, beside one that ends an output and one that doe
 from __future__ import annotations
 
 from kvspec.spec.append import Txn, append, is_live
-from kvspec.spec.failures import FailureClass
+from kvspec.spec.failures import FailureClass, error_code
 from kvspec.spec.handles import Handle, Layer, handles, length, parent
 from kvspec.spec.language import (
     Bool,
     Enum,
-    ErrorCode,
     Expr,
     Module,
     Natural,
@@ -67,42 +66,42 @@ class Reason(Enum):
     CANCELLED = member()
 
 
-def _code(name: str, meaning: str, kind: FailureClass = FailureClass.NONE) -> ErrorCode:
-    return ErrorCode(name, meaning, int(kind))
-
-
-TICKET_OFFERED = _code("TICKET_OFFERED", "the ticket offers rows already")
-NOT_OFFERED = _code("NOT_OFFERED", "the ticket is not on offer")
-NOT_MOVING = _code("NOT_MOVING", "no bytes move for the ticket")
-ROWS_STILL_COMING = _code("ROWS_STILL_COMING", "the rows have not all come")
-NOT_RETAINED = _code("NOT_RETAINED", "the handle retains nothing for a consumer")
-ALREADY_OFFERED = _code("ALREADY_OFFERED", "another ticket offers the rows")
-OUTPUT_BEGUN = _code("OUTPUT_BEGUN", "the request has begun its output, or a ticket brings it rows")
-CLIENT_PRESENT = _code("CLIENT_PRESENT", "the client waits for its tokens")
-CLIENT_HUNG_UP = _code("CLIENT_HUNG_UP", "the client has hung up")
-HANDLE_WITHOUT_REQUEST = _code("HANDLE_WITHOUT_REQUEST", "the handle has no request")
-ROWS_MOVE = _code("ROWS_MOVE", "rows move from or to the handle: wait for their outcome")
-LAYERS_MISMATCH = _code(
+TICKET_OFFERED = error_code("TICKET_OFFERED", "the ticket offers rows already")
+NOT_OFFERED = error_code("NOT_OFFERED", "the ticket is not on offer")
+NOT_MOVING = error_code("NOT_MOVING", "no bytes move for the ticket")
+ROWS_STILL_COMING = error_code("ROWS_STILL_COMING", "the rows have not all come")
+NOT_RETAINED = error_code("NOT_RETAINED", "the handle retains nothing for a consumer")
+ALREADY_OFFERED = error_code("ALREADY_OFFERED", "another ticket offers the rows")
+OUTPUT_BEGUN = error_code(
+    "OUTPUT_BEGUN", "the request has begun its output, or a ticket brings it rows"
+)
+CLIENT_PRESENT = error_code("CLIENT_PRESENT", "the client waits for its tokens")
+CLIENT_HUNG_UP = error_code("CLIENT_HUNG_UP", "the client has hung up")
+HANDLE_WITHOUT_REQUEST = error_code("HANDLE_WITHOUT_REQUEST", "the handle has no request")
+ROWS_MOVE = error_code("ROWS_MOVE", "rows move from or to the handle: wait for their outcome")
+LAYERS_MISMATCH = error_code(
     "LAYERS_MISMATCH", "layer set or order of both ends differ", FailureClass.ABI
 )
-FORMAT_MISMATCH = _code(
+FORMAT_MISMATCH = error_code(
     "FORMAT_MISMATCH", "element type or block size of both ends differ", FailureClass.ABI
 )
-CONSUMER_GONE = _code(
+CONSUMER_GONE = error_code(
     "CONSUMER_GONE", "the request that should take over has ended", FailureClass.SNAPSHOT
 )
-OUTPUT_STOPPED = _code("OUTPUT_STOPPED", "no output may follow the last one", FailureClass.FRONTIER)
-CONSUMER_HAS_ROWS = _code(
+OUTPUT_STOPPED = error_code(
+    "OUTPUT_STOPPED", "no output may follow the last one", FailureClass.FRONTIER
+)
+CONSUMER_HAS_ROWS = error_code(
     "CONSUMER_HAS_ROWS",
     "the request has rows of its own, or an append to it is open",
     FailureClass.FRONTIER,
 )
-CONSUMER_SHARES = _code(
+CONSUMER_SHARES = error_code(
     "CONSUMER_SHARES",
     "another request has a claim on a block of the request",
     FailureClass.OWNERSHIP,
 )
-RETAINED = _code("RETAINED", "the rows are retained for a consumer", FailureClass.OWNERSHIP)
+RETAINED = error_code("RETAINED", "the rows are retained for a consumer", FailureClass.OWNERSHIP)
 
 handoff = Module(
     "handoff",

@@ -18,11 +18,10 @@ This system stands alone: nothing of it depends on what a handle does between it
 
 from __future__ import annotations
 
-from kvspec.spec.failures import FailureClass
+from kvspec.spec.failures import FailureClass, error_code
 from kvspec.spec.language import (
     ANY,
     Counts,
-    ErrorCode,
     Expr,
     Instance,
     Module,
@@ -83,29 +82,29 @@ class Object(Open):
     """Room for the rows of a prefix in an external tier."""
 
 
-def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
-    return ErrorCode(name, meaning, int(kind))
-
-
-REQUEST_OPEN = _code("REQUEST_OPEN", FailureClass.NONE, "the request is open")
-REQUEST_CLOSED = _code("REQUEST_CLOSED", FailureClass.NONE, "the request is not open")
-READS_ALREADY = _code("READS_ALREADY", FailureClass.NONE, "the request reads rows already")
-SLOT_EMPTY = _code("SLOT_EMPTY", FailureClass.NONE, "the slot has no rows")
-OBJECT_EMPTY = _code("OBJECT_EMPTY", FailureClass.NONE, "the object has no rows")
-OTHER_TOKENS = _code("OTHER_TOKENS", FailureClass.ABI, "the rows are of other tokens")
-OTHER_WEIGHTS = _code("OTHER_WEIGHTS", FailureClass.ABI, "the rows are of other weights")
-OTHER_NAMES = _code("OTHER_NAMES", FailureClass.ABI, "the rows are of another adapter set or salt")
-OTHER_LOADING = _code(
-    "OTHER_LOADING", FailureClass.ABI, "the adapter set was loaded anew under its name since"
+REQUEST_OPEN = error_code("REQUEST_OPEN", "the request is open")
+REQUEST_CLOSED = error_code("REQUEST_CLOSED", "the request is not open")
+READS_ALREADY = error_code("READS_ALREADY", "the request reads rows already")
+SLOT_EMPTY = error_code("SLOT_EMPTY", "the slot has no rows")
+OBJECT_EMPTY = error_code("OBJECT_EMPTY", "the object has no rows")
+OTHER_TOKENS = error_code("OTHER_TOKENS", "the rows are of other tokens", FailureClass.ABI)
+OTHER_WEIGHTS = error_code("OTHER_WEIGHTS", "the rows are of other weights", FailureClass.ABI)
+OTHER_NAMES = error_code(
+    "OTHER_NAMES", "the rows are of another adapter set or salt", FailureClass.ABI
 )
-OTHER_MASK = _code("OTHER_MASK", FailureClass.ABI, "the rows are of tokens where embeddings are")
-OTHER_IMAGES = _code("OTHER_IMAGES", FailureClass.ABI, "the rows are of other images")
-SLOT_IN_USE = _code("SLOT_IN_USE", FailureClass.OWNERSHIP, "the slot has rows")
-OBJECT_IN_USE = _code("OBJECT_IN_USE", FailureClass.OWNERSHIP, "the object has rows")
-DIGEST_TAKEN = _code(
-    "DIGEST_TAKEN", FailureClass.OWNERSHIP, "the tier has an object under the digest"
+OTHER_LOADING = error_code(
+    "OTHER_LOADING", "the adapter set was loaded anew under its name since", FailureClass.ABI
 )
-SLOT_READ = _code("SLOT_READ", FailureClass.OWNERSHIP, "some request reads the slot")
+OTHER_MASK = error_code(
+    "OTHER_MASK", "the rows are of tokens where embeddings are", FailureClass.ABI
+)
+OTHER_IMAGES = error_code("OTHER_IMAGES", "the rows are of other images", FailureClass.ABI)
+SLOT_IN_USE = error_code("SLOT_IN_USE", "the slot has rows", FailureClass.OWNERSHIP)
+OBJECT_IN_USE = error_code("OBJECT_IN_USE", "the object has rows", FailureClass.OWNERSHIP)
+DIGEST_TAKEN = error_code(
+    "DIGEST_TAKEN", "the tier has an object under the digest", FailureClass.OWNERSHIP
+)
+SLOT_READ = error_code("SLOT_READ", "some request reads the slot", FailureClass.OWNERSHIP)
 
 identity = Module("identity", "Identity of content in every tier.")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from kvspec.spec.append import append
 from kvspec.spec.batch import batch, move_rows_of, row_position
-from kvspec.spec.failures import HANDLE_TERMINAL, FailureClass
+from kvspec.spec.failures import HANDLE_TERMINAL, FailureClass, error_code
 from kvspec.spec.handles import (
     Handle,
     Layer,
@@ -27,7 +27,6 @@ from kvspec.spec.handles import (
 from kvspec.spec.language import (
     Bool,
     Enum,
-    ErrorCode,
     Expr,
     Module,
     Open,
@@ -55,22 +54,18 @@ class Restore(Enum):
     FAILED = member()
 
 
-def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
-    return ErrorCode(name, meaning, int(kind))
-
-
-RESTORE_LIVE = _code("RESTORE_LIVE", FailureClass.NONE, "an image is being restored")
-NOT_RESTORING = _code("NOT_RESTORING", FailureClass.NONE, "no image is being restored")
-NOT_CHECKED = _code("NOT_CHECKED", FailureClass.NONE, "no restored rows were checked")
-RESTORE_NOT_FAILED = _code(
-    "RESTORE_NOT_FAILED", FailureClass.NONE, "no restore of the session has failed"
+RESTORE_LIVE = error_code("RESTORE_LIVE", "an image is being restored")
+NOT_RESTORING = error_code("NOT_RESTORING", "no image is being restored")
+NOT_CHECKED = error_code("NOT_CHECKED", "no restored rows were checked")
+RESTORE_NOT_FAILED = error_code("RESTORE_NOT_FAILED", "no restore of the session has failed")
+NOT_SAVED = error_code("NOT_SAVED", "the image holds no snapshot")
+IMAGE_DAMAGED = error_code("IMAGE_DAMAGED", "what was read is no whole image", FailureClass.ABI)
+HAS_ROWS = error_code("HAS_ROWS", "the session has rows of its own", FailureClass.POSITION)
+IMAGE_READ = error_code("IMAGE_READ", "all rows of the image were read", FailureClass.POSITION)
+ROWS_MISSING = error_code(
+    "ROWS_MISSING", "some rows of the image were not read", FailureClass.LAYERS
 )
-NOT_SAVED = _code("NOT_SAVED", FailureClass.NONE, "the image holds no snapshot")
-IMAGE_DAMAGED = _code("IMAGE_DAMAGED", FailureClass.ABI, "what was read is no whole image")
-HAS_ROWS = _code("HAS_ROWS", FailureClass.POSITION, "the session has rows of its own")
-IMAGE_READ = _code("IMAGE_READ", FailureClass.POSITION, "all rows of the image were read")
-ROWS_MISSING = _code("ROWS_MISSING", FailureClass.LAYERS, "some rows of the image were not read")
-IMAGE_IN_USE = _code("IMAGE_IN_USE", FailureClass.OWNERSHIP, "a restore reads the image")
+IMAGE_IN_USE = error_code("IMAGE_IN_USE", "a restore reads the image", FailureClass.OWNERSHIP)
 
 images = Module(
     "images",

@@ -6,12 +6,11 @@ The rules that change these are in `index`.
 from __future__ import annotations
 
 from kvspec.spec.append import CAPTURED, append, k_end, state, v_end
-from kvspec.spec.failures import FailureClass
+from kvspec.spec.failures import FailureClass, error_code
 from kvspec.spec.handles import Abi, Handle, handles, is_free
 from kvspec.spec.language import (
     Bool,
     Enum,
-    ErrorCode,
     Expr,
     Module,
     Natural,
@@ -42,37 +41,33 @@ class EntryState(Enum):
     WITHDRAWN = member()
 
 
-def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
-    return ErrorCode(name, meaning, int(kind))
-
-
-ASLEEP = _code("ASLEEP", FailureClass.NONE, "the server sleeps and has no memory for rows")
-NOT_ASLEEP = _code("NOT_ASLEEP", FailureClass.NONE, "the server is awake")
-BLOCK_INDEXED = _code("BLOCK_INDEXED", FailureClass.NONE, "the block has an entry already")
-TIER_CURRENT = _code(
-    "TIER_CURRENT", FailureClass.NONE, "the tier has rows of the weights in use already"
+ASLEEP = error_code("ASLEEP", "the server sleeps and has no memory for rows")
+NOT_ASLEEP = error_code("NOT_ASLEEP", "the server is awake")
+BLOCK_INDEXED = error_code("BLOCK_INDEXED", "the block has an entry already")
+TIER_CURRENT = error_code("TIER_CURRENT", "the tier has rows of the weights in use already")
+NOT_RESERVED = error_code("NOT_RESERVED", "no load into the block is under way")
+NOT_COMPLETE = error_code("NOT_COMPLETE", "the entry is not, or no longer, complete")
+NOT_WITHDRAWN = error_code("NOT_WITHDRAWN", "the entry is not withdrawn")
+OTHER_CONTENT = error_code("OTHER_CONTENT", "the entry is of another content", FailureClass.ABI)
+STALE_MEMORY = error_code(
+    "STALE_MEMORY", "the memory of the rows was dropped since", FailureClass.SNAPSHOT
 )
-NOT_RESERVED = _code("NOT_RESERVED", FailureClass.NONE, "no load into the block is under way")
-NOT_COMPLETE = _code("NOT_COMPLETE", FailureClass.NONE, "the entry is not, or no longer, complete")
-NOT_WITHDRAWN = _code("NOT_WITHDRAWN", FailureClass.NONE, "the entry is not withdrawn")
-OTHER_CONTENT = _code("OTHER_CONTENT", FailureClass.ABI, "the entry is of another content")
-STALE_MEMORY = _code(
-    "STALE_MEMORY", FailureClass.SNAPSHOT, "the memory of the rows was dropped since"
+STALE_WEIGHTS = error_code(
+    "STALE_WEIGHTS", "the weights of the rows were replaced since", FailureClass.SNAPSHOT
 )
-STALE_WEIGHTS = _code(
-    "STALE_WEIGHTS", FailureClass.SNAPSHOT, "the weights of the rows were replaced since"
+STALE_TIER = error_code(
+    "STALE_TIER", "the rows of the tier were computed by replaced weights", FailureClass.SNAPSHOT
 )
-STALE_TIER = _code(
-    "STALE_TIER", FailureClass.SNAPSHOT, "the rows of the tier were computed by replaced weights"
+READS_CORRUPT = error_code(
+    "READS_CORRUPT", "the request reads rows that were found corrupt", FailureClass.OWNERSHIP
 )
-READS_CORRUPT = _code(
-    "READS_CORRUPT", FailureClass.OWNERSHIP, "the request reads rows that were found corrupt"
+NOT_OWNER = error_code("NOT_OWNER", "the request did not fill the block", FailureClass.OWNERSHIP)
+STILL_INDEXED = error_code(
+    "STILL_INDEXED", "the index has a claim on the block", FailureClass.OWNERSHIP
 )
-NOT_OWNER = _code("NOT_OWNER", FailureClass.OWNERSHIP, "the request did not fill the block")
-STILL_INDEXED = _code("STILL_INDEXED", FailureClass.OWNERSHIP, "the index has a claim on the block")
-STILL_READ = _code("STILL_READ", FailureClass.OWNERSHIP, "some request reads the block")
-REQUESTS_HELD = _code("REQUESTS_HELD", FailureClass.OWNERSHIP, "some request holds rows")
-LOADS_UNDER_WAY = _code("LOADS_UNDER_WAY", FailureClass.OWNERSHIP, "rows are being loaded")
+STILL_READ = error_code("STILL_READ", "some request reads the block", FailureClass.OWNERSHIP)
+REQUESTS_HELD = error_code("REQUESTS_HELD", "some request holds rows", FailureClass.OWNERSHIP)
+LOADS_UNDER_WAY = error_code("LOADS_UNDER_WAY", "rows are being loaded", FailureClass.OWNERSHIP)
 
 index = Module(
     "index",

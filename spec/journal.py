@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from kvspec.spec import core
 from kvspec.spec.append import Txn, append, publish, target
-from kvspec.spec.failures import FailureClass
+from kvspec.spec.failures import error_code
 from kvspec.spec.handles import (
     Handle,
     handles,
@@ -23,7 +23,6 @@ from kvspec.spec.language import (
     Bool,
     Counts,
     Enum,
-    ErrorCode,
     Expr,
     Instance,
     Map,
@@ -67,14 +66,10 @@ class NoteState(Enum):
     LOST = member()
 
 
-def _code(name: str, meaning: str) -> ErrorCode:
-    return ErrorCode(name, meaning, int(FailureClass.NONE))
-
-
-NOTHING_TO_TELL = _code("NOTHING_TO_TELL", "every change of the handle was told")
-NOTE_IN_USE = _code("NOTE_IN_USE", "the event was told already")
-NOT_IN_FLIGHT = _code("NOT_IN_FLIGHT", "the event is not on its way")
-NOT_DELIVERED = _code("NOT_DELIVERED", "the event has not arrived before")
+NOTHING_TO_TELL = error_code("NOTHING_TO_TELL", "every change of the handle was told")
+NOTE_IN_USE = error_code("NOTE_IN_USE", "the event was told already")
+NOT_IN_FLIGHT = error_code("NOT_IN_FLIGHT", "the event is not on its way")
+NOT_DELIVERED = error_code("NOT_DELIVERED", "the event has not arrived before")
 
 journal = Module(
     "journal", "Events, their channel and a consumer.", uses=(handles, append, lifecycle)

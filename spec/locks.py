@@ -13,11 +13,10 @@ outlive every request.
 
 from __future__ import annotations
 
-from kvspec.spec.failures import FailureClass
+from kvspec.spec.failures import FailureClass, error_code
 from kvspec.spec.language import (
     Bool,
     Counts,
-    ErrorCode,
     Expr,
     Instance,
     Map,
@@ -48,19 +47,15 @@ class Lock(Open):
     """Someone who locks nodes."""
 
 
-def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
-    return ErrorCode(name, meaning, int(kind))
-
-
-LOCK_IN_USE = _code("LOCK_IN_USE", FailureClass.NONE, "the lock is on a node already")
-NOT_LOCKED = _code("NOT_LOCKED", FailureClass.NONE, "the lock is on no node")
-IS_PRESENT = _code("IS_PRESENT", FailureClass.NONE, "the node has the component already")
-IS_ABSENT = _code("IS_ABSENT", FailureClass.NONE, "the node lacks the component")
-NOT_THE_RECEIPT = _code(
-    "NOT_THE_RECEIPT", FailureClass.OWNERSHIP, "what is given back is not what the lock took"
+LOCK_IN_USE = error_code("LOCK_IN_USE", "the lock is on a node already")
+NOT_LOCKED = error_code("NOT_LOCKED", "the lock is on no node")
+IS_PRESENT = error_code("IS_PRESENT", "the node has the component already")
+IS_ABSENT = error_code("IS_ABSENT", "the node lacks the component")
+NOT_THE_RECEIPT = error_code(
+    "NOT_THE_RECEIPT", "what is given back is not what the lock took", FailureClass.OWNERSHIP
 )
-COMPONENT_LOCKED = _code(
-    "COMPONENT_LOCKED", FailureClass.OWNERSHIP, "the count of the component is not 0"
+COMPONENT_LOCKED = error_code(
+    "COMPONENT_LOCKED", "the count of the component is not 0", FailureClass.OWNERSHIP
 )
 
 locks = Module("locks", "Locks of what may be absent, and their receipts.")

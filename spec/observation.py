@@ -20,14 +20,13 @@ import attrs
 
 from kvspec.spec import core
 from kvspec.spec.append import Txn, TxnState, append, begin, count, publish, start, state, target
-from kvspec.spec.failures import EMPTY_PROMPT, PROMPT_TOO_LONG, TXN_CLOSED, FailureClass
+from kvspec.spec.failures import EMPTY_PROMPT, PROMPT_TOO_LONG, TXN_CLOSED, FailureClass, error_code
 from kvspec.spec.handles import Handle, Length, context, handles
 from kvspec.spec.language import (
     ANY,
     Bool,
     Counts,
     Enum,
-    ErrorCode,
     Expr,
     Instance,
     Map,
@@ -71,19 +70,17 @@ class Origin(Enum):
     EXTERNAL = member()
 
 
-def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
-    return ErrorCode(name, meaning, int(kind))
-
-
-ALREADY_FOUND = _code("ALREADY_FOUND", FailureClass.NONE, "the rows have a source already")
-ROOM_LEFT = _code("ROOM_LEFT", FailureClass.NONE, "there is an empty block for a request")
-BEHIND_COMPUTED = _code(
-    "BEHIND_COMPUTED", FailureClass.POSITION, "the rows before these were computed"
+ALREADY_FOUND = error_code("ALREADY_FOUND", "the rows have a source already")
+ROOM_LEFT = error_code("ROOM_LEFT", "there is an empty block for a request")
+BEHIND_COMPUTED = error_code(
+    "BEHIND_COMPUTED", "the rows before these were computed", FailureClass.POSITION
 )
-BEHIND_EXTERNAL = _code(
-    "BEHIND_EXTERNAL", FailureClass.POSITION, "the rows before these were fetched"
+BEHIND_EXTERNAL = error_code(
+    "BEHIND_EXTERNAL", "the rows before these were fetched", FailureClass.POSITION
 )
-BEYOND_PROMPT = _code("BEYOND_PROMPT", FailureClass.FRONTIER, "rows of outputs are never found")
+BEYOND_PROMPT = error_code(
+    "BEYOND_PROMPT", "rows of outputs are never found", FailureClass.FRONTIER
+)
 
 observation = Module(
     "observation",

@@ -26,14 +26,13 @@ from __future__ import annotations
 import attrs
 
 from kvspec.spec import core
-from kvspec.spec.failures import BLOCK_IN_USE, HANDLE_TERMINAL, FailureClass
+from kvspec.spec.failures import BLOCK_IN_USE, HANDLE_TERMINAL, FailureClass, error_code
 from kvspec.spec.handles import Generation, Handle, Phase, generation, handles, phase
 from kvspec.spec.language import (
     TRUE,
     Bool,
     Counts,
     Enum,
-    ErrorCode,
     Expr,
     Instance,
     Module,
@@ -80,34 +79,30 @@ class LoadState(Enum):
     SEEN = member()
 
 
-def _code(name: str, meaning: str, kind: FailureClass = FailureClass.NONE) -> ErrorCode:
-    return ErrorCode(name, meaning, int(kind))
-
-
-LOAD_IN_USE = _code("LOAD_IN_USE", "the record belongs to another load")
-PEER_GONE = _code("PEER_GONE", "the peer is gone and does nothing any more")
-NOT_LOADING = _code("NOT_LOADING", "the load has no right to write: it landed or ended")
-NOT_LANDED = _code("NOT_LANDED", "no bytes landed whose completion is still to come")
-NOT_HELD = _code("NOT_HELD", "no released block is held for the load")
-NOT_OUTSTANDING = _code("NOT_OUTSTANDING", "the load has ended: there is no lease to expire")
-COPY_PENDING = _code("COPY_PENDING", "the request has a copy to make before anything else")
-NOT_OWNED = _code("NOT_OWNED", "the request has no claim on the block", FailureClass.OWNERSHIP)
-TAIL_SHARED = _code(
+LOAD_IN_USE = error_code("LOAD_IN_USE", "the record belongs to another load")
+PEER_GONE = error_code("PEER_GONE", "the peer is gone and does nothing any more")
+NOT_LOADING = error_code("NOT_LOADING", "the load has no right to write: it landed or ended")
+NOT_LANDED = error_code("NOT_LANDED", "no bytes landed whose completion is still to come")
+NOT_HELD = error_code("NOT_HELD", "no released block is held for the load")
+NOT_OUTSTANDING = error_code("NOT_OUTSTANDING", "the load has ended: there is no lease to expire")
+COPY_PENDING = error_code("COPY_PENDING", "the request has a copy to make before anything else")
+NOT_OWNED = error_code("NOT_OWNED", "the request has no claim on the block", FailureClass.OWNERSHIP)
+TAIL_SHARED = error_code(
     "TAIL_SHARED", "another request owns the block or copies from it", FailureClass.OWNERSHIP
 )
-TAIL_NOT_SHARED = _code(
+TAIL_NOT_SHARED = error_code(
     "TAIL_NOT_SHARED", "the request has the block alone: no copy is needed", FailureClass.OWNERSHIP
 )
-WRITE_OUTSTANDING = _code(
+WRITE_OUTSTANDING = error_code(
     "WRITE_OUTSTANDING", "a write into the block is outstanding", FailureClass.OWNERSHIP
 )
-BEHIND_FENCE = _code(
+BEHIND_FENCE = error_code(
     "BEHIND_FENCE", "a pass dispatched before the release is in flight", FailureClass.OWNERSHIP
 )
-HELD_FOR_WRITER = _code(
+HELD_FOR_WRITER = error_code(
     "HELD_FOR_WRITER", "a peer may still write into the block", FailureClass.OWNERSHIP
 )
-COPIED_FROM = _code(
+COPIED_FROM = error_code(
     "COPIED_FROM", "rows of the block are still to be copied", FailureClass.OWNERSHIP
 )
 

@@ -11,8 +11,8 @@ fences down. Left out: what a pass computes, streams beside the first, passes th
 
 from __future__ import annotations
 
-from kvspec.spec.failures import FailureClass
-from kvspec.spec.language import Bool, ErrorCode, Expr, Module, Natural, Open, Step, limit, where
+from kvspec.spec.failures import error_code
+from kvspec.spec.language import Bool, Expr, Module, Natural, Open, Step, limit, where
 
 
 class Pass(Open):
@@ -23,12 +23,8 @@ class Tick(Natural):
     """Passes that have still to settle, or the place of one among them."""
 
 
-def _code(name: str, meaning: str) -> ErrorCode:
-    return ErrorCode(name, meaning, int(FailureClass.NONE))
-
-
-PASS_IN_USE = _code("PASS_IN_USE", "the record belongs to a pass in flight")
-PASS_NOT_NEXT = _code("PASS_NOT_NEXT", "the pass is not the oldest one in flight")
+PASS_IN_USE = error_code("PASS_IN_USE", "the record belongs to a pass in flight")
+PASS_NOT_NEXT = error_code("PASS_NOT_NEXT", "the pass is not the oldest one in flight")
 
 passes = Module("passes", "Passes of the device, in flight and settled.")
 

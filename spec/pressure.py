@@ -14,12 +14,11 @@ Assumed: the device settles what it was given, as `ownership` claims.
 
 from __future__ import annotations
 
-from kvspec.spec.failures import FailureClass
+from kvspec.spec.failures import error_code
 from kvspec.spec.language import (
     Bool,
     Counts,
     Enum,
-    ErrorCode,
     Expr,
     Instance,
     Module,
@@ -56,25 +55,23 @@ class Life(Enum):
     ENDED = member()
 
 
-def _code(name: str, meaning: str) -> ErrorCode:
-    return ErrorCode(name, meaning, int(FailureClass.NONE))
-
-
-REQUEST_KNOWN = _code("REQUEST_KNOWN", "the request came before")
-NOT_ACTIVE = _code("NOT_ACTIVE", "the request has not come, or has ended")
-SLOT_HELD = _code("SLOT_HELD", "a request has the slot")
-SLOT_PARKED = _code("SLOT_PARKED", "the slot waits for the steps in flight to settle")
-NOT_PARKED = _code("NOT_PARKED", "the slot does not wait for any step")
-OLDER_WAITS = _code("OLDER_WAITS", "an older request lacks a slot")
-NEVER_FITS = _code("NEVER_FITS", "the whole pool has too few slots for the request")
-HAS_ENOUGH = _code("HAS_ENOUGH", "the request has all slots that it needs")
-LACKS_SLOTS = _code("LACKS_SLOTS", "the request has not all slots that it needs")
-IS_LEAVING = _code("IS_LEAVING", "the owner of the request has given it up")
-NOT_LEAVING = _code("NOT_LEAVING", "the owner of the request still wants it")
-NOT_THE_YOUNGEST = _code("NOT_THE_YOUNGEST", "a younger request holds slots")
-YOUNGER_ASKS = _code("YOUNGER_ASKS", "the victim is older than the request that lacks a slot")
-NOTHING_TO_GAIN = _code("NOTHING_TO_GAIN", "the victim holds no slot")
-SLOTS_COME_BACK = _code("SLOTS_COME_BACK", "a slot is free, or will be when the device settles")
+REQUEST_KNOWN = error_code("REQUEST_KNOWN", "the request came before")
+NOT_ACTIVE = error_code("NOT_ACTIVE", "the request has not come, or has ended")
+SLOT_HELD = error_code("SLOT_HELD", "a request has the slot")
+SLOT_PARKED = error_code("SLOT_PARKED", "the slot waits for the steps in flight to settle")
+NOT_PARKED = error_code("NOT_PARKED", "the slot does not wait for any step")
+OLDER_WAITS = error_code("OLDER_WAITS", "an older request lacks a slot")
+NEVER_FITS = error_code("NEVER_FITS", "the whole pool has too few slots for the request")
+HAS_ENOUGH = error_code("HAS_ENOUGH", "the request has all slots that it needs")
+LACKS_SLOTS = error_code("LACKS_SLOTS", "the request has not all slots that it needs")
+IS_LEAVING = error_code("IS_LEAVING", "the owner of the request has given it up")
+NOT_LEAVING = error_code("NOT_LEAVING", "the owner of the request still wants it")
+NOT_THE_YOUNGEST = error_code("NOT_THE_YOUNGEST", "a younger request holds slots")
+YOUNGER_ASKS = error_code("YOUNGER_ASKS", "the victim is older than the request that lacks a slot")
+NOTHING_TO_GAIN = error_code("NOTHING_TO_GAIN", "the victim holds no slot")
+SLOTS_COME_BACK = error_code(
+    "SLOTS_COME_BACK", "a slot is free, or will be when the device settles"
+)
 
 pressure = Module("pressure", "A pool that is too small, and who gives way.")
 

@@ -22,14 +22,13 @@ from __future__ import annotations
 import attrs
 
 from kvspec.spec import core
-from kvspec.spec.failures import BLOCK_EMPTY, FailureClass
+from kvspec.spec.failures import BLOCK_EMPTY, FailureClass, error_code
 from kvspec.spec.handles import Handle, handles
 from kvspec.spec.language import (
     Action,
     Bool,
     Counts,
     Enum,
-    ErrorCode,
     Expr,
     Instance,
     Limit,
@@ -70,14 +69,10 @@ class Kind(Enum):
     CLEARED = member()
 
 
-def _code(name: str, meaning: str, kind: FailureClass = FailureClass.NONE) -> ErrorCode:
-    return ErrorCode(name, meaning, int(kind))
-
-
-CHANNEL_EMPTY = _code("CHANNEL_EMPTY", "no event is on its way")
-CHANNEL_FULL = _code("CHANNEL_FULL", "an event is on its way")
-NO_GAP = _code("NO_GAP", "the consumer misses nothing that it knows of")
-BLOCK_OWNED = _code("BLOCK_OWNED", "some handle owns a block", FailureClass.OWNERSHIP)
+CHANNEL_EMPTY = error_code("CHANNEL_EMPTY", "no event is on its way")
+CHANNEL_FULL = error_code("CHANNEL_FULL", "an event is on its way")
+NO_GAP = error_code("NO_GAP", "the consumer misses nothing that it knows of")
+BLOCK_OWNED = error_code("BLOCK_OWNED", "some handle owns a block", FailureClass.OWNERSHIP)
 
 replica = Module(
     "replica",

@@ -36,6 +36,7 @@ from kvspec.spec.failures import (
     OUTPUT_STOPPED,
     PROMPT_TOO_LONG,
     FailureClass,
+    error_code,
 )
 from kvspec.spec.formulas import logical_tokens
 from kvspec.spec.handles import Handle, Length, context
@@ -44,7 +45,6 @@ from kvspec.spec.language import (
     Bool,
     Counts,
     Enum,
-    ErrorCode,
     Expr,
     Instance,
     Module,
@@ -89,41 +89,35 @@ class Output(Enum):
     STOP = member()
 
 
-def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
-    return ErrorCode(name, meaning, int(kind))
-
-
-NOT_PENDING = _code("NOT_PENDING", FailureClass.NONE, "the request is not there, or has ended")
-NOT_FINISHED = _code("NOT_FINISHED", FailureClass.NONE, "the request is not finished")
-NOT_STOPPED = _code("NOT_STOPPED", FailureClass.NONE, "the last output is not out yet")
-RUNNING = _code("RUNNING", FailureClass.NONE, "the request runs already")
-NO_INCARNATION = _code("NO_INCARNATION", FailureClass.NONE, "the request has no incarnation now")
-FRAME_IN_USE = _code("FRAME_IN_USE", FailureClass.NONE, "a step is in flight in the frame")
-FRAME_NOT_IN_FLIGHT = _code(
-    "FRAME_NOT_IN_FLIGHT", FailureClass.NONE, "no step is in flight in the frame"
+NOT_PENDING = error_code("NOT_PENDING", "the request is not there, or has ended")
+NOT_FINISHED = error_code("NOT_FINISHED", "the request is not finished")
+NOT_STOPPED = error_code("NOT_STOPPED", "the last output is not out yet")
+RUNNING = error_code("RUNNING", "the request runs already")
+NO_INCARNATION = error_code("NO_INCARNATION", "the request has no incarnation now")
+FRAME_IN_USE = error_code("FRAME_IN_USE", "a step is in flight in the frame")
+FRAME_NOT_IN_FLIGHT = error_code("FRAME_NOT_IN_FLIGHT", "no step is in flight in the frame")
+STILL_COUNTS = error_code("STILL_COUNTS", "the output is one that the request waits for")
+NOTHING_NEW = error_code("NOTHING_NEW", "the index has every settled row")
+PROTECTED = error_code("PROTECTED", "the request had no output since it was preempted")
+OUT_OF_ORDER = error_code(
+    "OUT_OF_ORDER", "an older step of the incarnation is in flight", FailureClass.POSITION
 )
-STILL_COUNTS = _code(
-    "STILL_COUNTS", FailureClass.NONE, "the output is one that the request waits for"
+STALE_STEP = error_code(
+    "STALE_STEP", "another incarnation of the request dispatched the step", FailureClass.SNAPSHOT
 )
-NOTHING_NEW = _code("NOTHING_NEW", FailureClass.NONE, "the index has every settled row")
-PROTECTED = _code(
-    "PROTECTED", FailureClass.NONE, "the request had no output since it was preempted"
+TAG_IN_USE = error_code("TAG_IN_USE", "a step in flight bears the tag", FailureClass.SNAPSHOT)
+STEP_TOO_LONG = error_code(
+    "STEP_TOO_LONG", "the step has more rows than a chunk", FailureClass.FRONTIER
 )
-OUT_OF_ORDER = _code(
-    "OUT_OF_ORDER", FailureClass.POSITION, "an older step of the incarnation is in flight"
-)
-STALE_STEP = _code(
-    "STALE_STEP", FailureClass.SNAPSHOT, "another incarnation of the request dispatched the step"
-)
-TAG_IN_USE = _code("TAG_IN_USE", FailureClass.SNAPSHOT, "a step in flight bears the tag")
-STEP_TOO_LONG = _code("STEP_TOO_LONG", FailureClass.FRONTIER, "the step has more rows than a chunk")
-NO_INPUT = _code(
+NO_INPUT = error_code(
     "NO_INPUT",
-    FailureClass.FRONTIER,
     "a row is for a token that is neither known nor the output of the step before",
+    FailureClass.FRONTIER,
 )
-NO_OUTPUT = _code("NO_OUTPUT", FailureClass.FRONTIER, "the step ends before the last known token")
-NO_SLOTS = _code("NO_SLOTS", FailureClass.OWNERSHIP, "the request may hold no more slots")
+NO_OUTPUT = error_code(
+    "NO_OUTPUT", "the step ends before the last known token", FailureClass.FRONTIER
+)
+NO_SLOTS = error_code("NO_SLOTS", "the request may hold no more slots", FailureClass.OWNERSHIP)
 
 run_ahead = Module("run_ahead", "Frontiers of a request, and its steps in flight.")
 run_ahead.share(context)

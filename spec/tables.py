@@ -16,11 +16,10 @@ Assumed: uploads and passes each run on the device, uploads before their pass.
 
 from __future__ import annotations
 
-from kvspec.spec.failures import FailureClass
+from kvspec.spec.failures import FailureClass, error_code
 from kvspec.spec.language import (
     Bool,
     Counts,
-    ErrorCode,
     Expr,
     Instance,
     Module,
@@ -61,18 +60,16 @@ class Edition(Natural):
     """How many times a row was written."""
 
 
-def _code(name: str, meaning: str, kind: FailureClass = FailureClass.NONE) -> ErrorCode:
-    return ErrorCode(name, meaning, int(kind))
-
-
-ROW_IN_USE = _code("ROW_IN_USE", "a request has the row")
-ROW_NOT_TAKEN = _code("ROW_NOT_TAKEN", "no request has the row")
-NOT_OUTDATED = _code("NOT_OUTDATED", "the mapping in the row is the one that its request has")
-ROW_OUTDATED = _code("ROW_OUTDATED", "the row is to be written anew first")
-UPLOADED = _code("UPLOADED", "no upload of the pass is to run")
-NOT_UPLOADED = _code("NOT_UPLOADED", "the metadata of the pass is not on the device yet")
-ROW_READ = _code("ROW_READ", "a pass that captured the row is in flight", FailureClass.OWNERSHIP)
-BUFFER_READ = _code(
+ROW_IN_USE = error_code("ROW_IN_USE", "a request has the row")
+ROW_NOT_TAKEN = error_code("ROW_NOT_TAKEN", "no request has the row")
+NOT_OUTDATED = error_code("NOT_OUTDATED", "the mapping in the row is the one that its request has")
+ROW_OUTDATED = error_code("ROW_OUTDATED", "the row is to be written anew first")
+UPLOADED = error_code("UPLOADED", "no upload of the pass is to run")
+NOT_UPLOADED = error_code("NOT_UPLOADED", "the metadata of the pass is not on the device yet")
+ROW_READ = error_code(
+    "ROW_READ", "a pass that captured the row is in flight", FailureClass.OWNERSHIP
+)
+BUFFER_READ = error_code(
     "BUFFER_READ", "the upload from the buffer has not run yet", FailureClass.OWNERSHIP
 )
 

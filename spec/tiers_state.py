@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from kvspec.spec.append import append
 from kvspec.spec.batch import batch
-from kvspec.spec.failures import FailureClass
+from kvspec.spec.failures import FailureClass, error_code
 from kvspec.spec.handles import Handle, handles
 from kvspec.spec.language import (
     Bool,
     Enum,
-    ErrorCode,
     Expr,
     Module,
     Natural,
@@ -84,38 +83,38 @@ class Receiver(Enum):
     CRASHED = member()
 
 
-def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
-    return ErrorCode(name, meaning, int(kind))
+OWNERSHIP = FailureClass.OWNERSHIP
 
-
-NONE, OWNERSHIP = FailureClass.NONE, FailureClass.OWNERSHIP
-
-RETRACTED = _code("RETRACTED", NONE, "the request is retracted: its rows are on the host")
-NOT_RETRACTED = _code("NOT_RETRACTED", NONE, "the host slot has no rows of the request")
-NODE_CACHED = _code("NODE_CACHED", NONE, "a tier has or is getting a copy of the node")
-LONGER_CACHED = _code("LONGER_CACHED", NONE, "a longer prefix than the node's is cached")
-HAS_MATCHED = _code("HAS_MATCHED", NONE, "the request has matched a prefix already")
-NOT_ON_DEVICE = _code("NOT_ON_DEVICE", NONE, "some node of the path has no rows on the device")
-ON_DEVICE = _code("ON_DEVICE", NONE, "the device has rows of the node, or a load brings them")
-NOT_ON_HOST = _code("NOT_ON_HOST", NONE, "the host slot has no whole copy of the node")
-ON_HOST = _code("ON_HOST", NONE, "a host slot has, or is getting, a copy of the node")
-NO_LOAD = _code("NO_LOAD", NONE, "no load of the node is in flight")
-NO_STORE = _code("NO_STORE", NONE, "no store into the host slot is in flight")
-LOOKUP_IN_USE = _code("LOOKUP_IN_USE", NONE, "the lookup's id is in use")
-LOOKUP_NOT_OPEN = _code("LOOKUP_NOT_OPEN", NONE, "the lookup has ended, or its client is dead")
-CLIENT_NOT_DEAD = _code("CLIENT_NOT_DEAD", NONE, "the lookup is not one of a dead client")
-SEND_IN_USE = _code("SEND_IN_USE", NONE, "the send's id is in use")
-SEND_NOT_QUEUED = _code("SEND_NOT_QUEUED", NONE, "the send is not in the queue")
-SEND_NOT_FAILED = _code("SEND_NOT_FAILED", NONE, "the send has not failed")
-NO_RECEIVER_WAITS = _code("NO_RECEIVER_WAITS", NONE, "no receiver waits for the send")
-NO_NOTICE = _code("NO_NOTICE", NONE, "no notice of the send is in flight")
-SLOT_TAKEN = _code("SLOT_TAKEN", OWNERSHIP, "the host slot is in use")
-APPEND_IN_FLIGHT = _code("APPEND_IN_FLIGHT", OWNERSHIP, "an append to the request is in flight")
-NOT_REFERENCED = _code("NOT_REFERENCED", OWNERSHIP, "the request has no reference to the node")
-REFERENCED = _code("REFERENCED", OWNERSHIP, "a request has a reference to the node")
-COPY_IN_FLIGHT = _code("COPY_IN_FLIGHT", OWNERSHIP, "a copy between the tiers reads these rows")
-SEND_QUEUED = _code("SEND_QUEUED", OWNERSHIP, "a queued send has still to read these rows")
-PINNED = _code("PINNED", OWNERSHIP, "a lookup pins the host slot")
+RETRACTED = error_code("RETRACTED", "the request is retracted: its rows are on the host")
+NOT_RETRACTED = error_code("NOT_RETRACTED", "the host slot has no rows of the request")
+NODE_CACHED = error_code("NODE_CACHED", "a tier has or is getting a copy of the node")
+LONGER_CACHED = error_code("LONGER_CACHED", "a longer prefix than the node's is cached")
+HAS_MATCHED = error_code("HAS_MATCHED", "the request has matched a prefix already")
+NOT_ON_DEVICE = error_code("NOT_ON_DEVICE", "some node of the path has no rows on the device")
+ON_DEVICE = error_code("ON_DEVICE", "the device has rows of the node, or a load brings them")
+NOT_ON_HOST = error_code("NOT_ON_HOST", "the host slot has no whole copy of the node")
+ON_HOST = error_code("ON_HOST", "a host slot has, or is getting, a copy of the node")
+NO_LOAD = error_code("NO_LOAD", "no load of the node is in flight")
+NO_STORE = error_code("NO_STORE", "no store into the host slot is in flight")
+LOOKUP_IN_USE = error_code("LOOKUP_IN_USE", "the lookup's id is in use")
+LOOKUP_NOT_OPEN = error_code("LOOKUP_NOT_OPEN", "the lookup has ended, or its client is dead")
+CLIENT_NOT_DEAD = error_code("CLIENT_NOT_DEAD", "the lookup is not one of a dead client")
+SEND_IN_USE = error_code("SEND_IN_USE", "the send's id is in use")
+SEND_NOT_QUEUED = error_code("SEND_NOT_QUEUED", "the send is not in the queue")
+SEND_NOT_FAILED = error_code("SEND_NOT_FAILED", "the send has not failed")
+NO_RECEIVER_WAITS = error_code("NO_RECEIVER_WAITS", "no receiver waits for the send")
+NO_NOTICE = error_code("NO_NOTICE", "no notice of the send is in flight")
+SLOT_TAKEN = error_code("SLOT_TAKEN", "the host slot is in use", OWNERSHIP)
+APPEND_IN_FLIGHT = error_code(
+    "APPEND_IN_FLIGHT", "an append to the request is in flight", OWNERSHIP
+)
+NOT_REFERENCED = error_code("NOT_REFERENCED", "the request has no reference to the node", OWNERSHIP)
+REFERENCED = error_code("REFERENCED", "a request has a reference to the node", OWNERSHIP)
+COPY_IN_FLIGHT = error_code(
+    "COPY_IN_FLIGHT", "a copy between the tiers reads these rows", OWNERSHIP
+)
+SEND_QUEUED = error_code("SEND_QUEUED", "a queued send has still to read these rows", OWNERSHIP)
+PINNED = error_code("PINNED", "a lookup pins the host slot", OWNERSHIP)
 
 tiers = Module(
     "tiers",

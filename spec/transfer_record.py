@@ -9,12 +9,11 @@ Left out: where bytes are while they move.
 from __future__ import annotations
 
 from kvspec.spec.append import append
-from kvspec.spec.failures import FailureClass
+from kvspec.spec.failures import FailureClass, error_code
 from kvspec.spec.handles import Generation, Handle, Layer, Phase, generation, handles, phase
 from kvspec.spec.language import (
     Bool,
     Enum,
-    ErrorCode,
     Expr,
     Module,
     Natural,
@@ -110,47 +109,47 @@ class NoticeState(Enum):
     LOST = member()
 
 
-def _code(name: str, meaning: str, kind: FailureClass = FailureClass.NONE) -> ErrorCode:
-    return ErrorCode(name, meaning, int(kind))
-
-
-TRANSFER_IN_USE = _code("TRANSFER_IN_USE", "an attempt of the transfer is not over")
-ENTRY_IN_USE = _code("ENTRY_IN_USE", "the entry holds rows, or another transfer writes it")
-ENTRY_NOT_VISIBLE = _code("ENTRY_NOT_VISIBLE", "a lookup does not find the entry")
-TRANSFER_NOT_QUEUED = _code("TRANSFER_NOT_QUEUED", "the transfer is not queued")
-CANCEL_UNSAFE = _code("CANCEL_UNSAFE", "bytes move: the transfer can be given up, not cancelled")
-NOT_PUSHING = _code("NOT_PUSHING", "the sender writes nothing any more")
-CHUNKS_MISSING = _code("CHUNKS_MISSING", "some layer is not written yet")
-NOTICE_IN_USE = _code("NOTICE_IN_USE", "the notice was sent already")
-NOTICE_NOT_IN_FLIGHT = _code("NOTICE_NOT_IN_FLIGHT", "the notice is not on its way")
-NOT_TAKEN = _code("NOT_TAKEN", "the notice has not arrived before")
-LATE_NOTICE = _code("LATE_NOTICE", "the notice is of an earlier attempt")
-REPEATED_NOTICE = _code("REPEATED_NOTICE", "the attempt takes no notice any more")
-EARLY_NOTICE = _code("EARLY_NOTICE", "nobody waits for the notice yet")
-WAITER_REGISTERED = _code("WAITER_REGISTERED", "the end that waits was registered already")
-NO_END_WAITS = _code("NO_END_WAITS", "no end is registered that a timeout or a cancel could reach")
-TRANSFER_NOT_RUNNING = _code("TRANSFER_NOT_RUNNING", "the transfer does not run")
-TRANSFER_NOT_GIVEN_UP = _code("TRANSFER_NOT_GIVEN_UP", "the transfer was not given up")
-STILL_PUSHING = _code("STILL_PUSHING", "the sender may still write to the target")
-NOT_WRITTEN = _code("NOT_WRITTEN", "the transfer was not written completely")
-OTHER_DIRECTION = _code("OTHER_DIRECTION", "the transfer goes the other way")
-REQUEST_GONE = _code(
+TRANSFER_IN_USE = error_code("TRANSFER_IN_USE", "an attempt of the transfer is not over")
+ENTRY_IN_USE = error_code("ENTRY_IN_USE", "the entry holds rows, or another transfer writes it")
+ENTRY_NOT_VISIBLE = error_code("ENTRY_NOT_VISIBLE", "a lookup does not find the entry")
+TRANSFER_NOT_QUEUED = error_code("TRANSFER_NOT_QUEUED", "the transfer is not queued")
+CANCEL_UNSAFE = error_code(
+    "CANCEL_UNSAFE", "bytes move: the transfer can be given up, not cancelled"
+)
+NOT_PUSHING = error_code("NOT_PUSHING", "the sender writes nothing any more")
+CHUNKS_MISSING = error_code("CHUNKS_MISSING", "some layer is not written yet")
+NOTICE_IN_USE = error_code("NOTICE_IN_USE", "the notice was sent already")
+NOTICE_NOT_IN_FLIGHT = error_code("NOTICE_NOT_IN_FLIGHT", "the notice is not on its way")
+NOT_TAKEN = error_code("NOT_TAKEN", "the notice has not arrived before")
+LATE_NOTICE = error_code("LATE_NOTICE", "the notice is of an earlier attempt")
+REPEATED_NOTICE = error_code("REPEATED_NOTICE", "the attempt takes no notice any more")
+EARLY_NOTICE = error_code("EARLY_NOTICE", "nobody waits for the notice yet")
+WAITER_REGISTERED = error_code("WAITER_REGISTERED", "the end that waits was registered already")
+NO_END_WAITS = error_code(
+    "NO_END_WAITS", "no end is registered that a timeout or a cancel could reach"
+)
+TRANSFER_NOT_RUNNING = error_code("TRANSFER_NOT_RUNNING", "the transfer does not run")
+TRANSFER_NOT_GIVEN_UP = error_code("TRANSFER_NOT_GIVEN_UP", "the transfer was not given up")
+STILL_PUSHING = error_code("STILL_PUSHING", "the sender may still write to the target")
+NOT_WRITTEN = error_code("NOT_WRITTEN", "the transfer was not written completely")
+OTHER_DIRECTION = error_code("OTHER_DIRECTION", "the transfer goes the other way")
+REQUEST_GONE = error_code(
     "REQUEST_GONE", "the request that the load serves has ended", FailureClass.SNAPSHOT
 )
-ROWS_ARRIVING = _code(
+ROWS_ARRIVING = error_code(
     "ROWS_ARRIVING", "rows of the request are still being loaded", FailureClass.FRONTIER
 )
-NOT_OWNED = _code("NOT_OWNED", "the request has no claim on the block", FailureClass.OWNERSHIP)
-ROWS_NOT_MISSING = _code("ROWS_NOT_MISSING", "the rows of the block are there")
-ROWS_COMMITTED = _code(
+NOT_OWNED = error_code("NOT_OWNED", "the request has no claim on the block", FailureClass.OWNERSHIP)
+ROWS_NOT_MISSING = error_code("ROWS_NOT_MISSING", "the rows of the block are there")
+ROWS_COMMITTED = error_code(
     "ROWS_COMMITTED", "committed rows of the request are in the block", FailureClass.FRONTIER
 )
-BLOCK_SHARED = _code(
+BLOCK_SHARED = error_code(
     "BLOCK_SHARED", "another request has a claim on the block too", FailureClass.OWNERSHIP
 )
-BLOCK_PINNED = _code("BLOCK_PINNED", "a transfer pins the block", FailureClass.OWNERSHIP)
-BLOCK_READ = _code("BLOCK_READ", "an open append reads the block", FailureClass.OWNERSHIP)
-ENTRY_PINNED = _code("ENTRY_PINNED", "a transfer pins the entry", FailureClass.OWNERSHIP)
+BLOCK_PINNED = error_code("BLOCK_PINNED", "a transfer pins the block", FailureClass.OWNERSHIP)
+BLOCK_READ = error_code("BLOCK_READ", "an open append reads the block", FailureClass.OWNERSHIP)
+ENTRY_PINNED = error_code("ENTRY_PINNED", "a transfer pins the entry", FailureClass.OWNERSHIP)
 
 transfer = Module(
     "transfer",

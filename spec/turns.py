@@ -14,12 +14,11 @@ Assumed: a publication of n rows comes with n more tokens.
 from __future__ import annotations
 
 from kvspec.spec.append import Txn, append, begin, count, is_live, publish, target
-from kvspec.spec.failures import HANDLE_TERMINAL, FailureClass
+from kvspec.spec.failures import HANDLE_TERMINAL, FailureClass, error_code
 from kvspec.spec.handles import Handle, Length, Phase, handles, length, phase, rewind
 from kvspec.spec.language import (
     Bool,
     Enum,
-    ErrorCode,
     Expr,
     Map,
     Module,
@@ -63,29 +62,23 @@ class Turn(Enum):
     ABORTED = member()
 
 
-def _code(name: str, kind: FailureClass, meaning: str) -> ErrorCode:
-    return ErrorCode(name, meaning, int(kind))
-
-
-CLIENT_GONE = _code("CLIENT_GONE", FailureClass.NONE, "the session has no client any more")
-CLIENT_CONNECTED = _code(
-    "CLIENT_CONNECTED", FailureClass.NONE, "the client of the session is still there"
+CLIENT_GONE = error_code("CLIENT_GONE", "the session has no client any more")
+CLIENT_CONNECTED = error_code("CLIENT_CONNECTED", "the client of the session is still there")
+SESSION_BUSY = error_code("SESSION_BUSY", "the session has a turn")
+TURN_NOT_QUEUED = error_code("TURN_NOT_QUEUED", "no turn of the session is queued")
+TURN_NOT_RUNNING = error_code("TURN_NOT_RUNNING", "no turn of the session runs")
+NOT_ABORTED = error_code("NOT_ABORTED", "no turn of the session was aborted")
+APPEND_LIVE = error_code("APPEND_LIVE", "an append of the turn has not ended")
+NOT_COMPLETED = error_code(
+    "NOT_COMPLETED", "these are not the rows of the last completed turn", FailureClass.POSITION
 )
-SESSION_BUSY = _code("SESSION_BUSY", FailureClass.NONE, "the session has a turn")
-TURN_NOT_QUEUED = _code("TURN_NOT_QUEUED", FailureClass.NONE, "no turn of the session is queued")
-TURN_NOT_RUNNING = _code("TURN_NOT_RUNNING", FailureClass.NONE, "no turn of the session runs")
-NOT_ABORTED = _code("NOT_ABORTED", FailureClass.NONE, "no turn of the session was aborted")
-APPEND_LIVE = _code("APPEND_LIVE", FailureClass.NONE, "an append of the turn has not ended")
-NOT_COMPLETED = _code(
-    "NOT_COMPLETED", FailureClass.POSITION, "these are not the rows of the last completed turn"
+BEYOND_COMPLETED = error_code(
+    "BEYOND_COMPLETED", "some rows are of a turn that is not completed", FailureClass.POSITION
 )
-BEYOND_COMPLETED = _code(
-    "BEYOND_COMPLETED", FailureClass.POSITION, "some rows are of a turn that is not completed"
-)
-TURN_TOO_LONG = _code(
+TURN_TOO_LONG = error_code(
     "TURN_TOO_LONG",
-    FailureClass.FRONTIER,
     "the turn would have more rows than the cache can go back by",
+    FailureClass.FRONTIER,
 )
 
 turns = Module("turns", "Sessions and their turns.", uses=(handles, append, lifecycle))
