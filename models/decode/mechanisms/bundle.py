@@ -28,6 +28,7 @@ from kvspec.models.decode.mechanisms.bundle_companions import (
 from kvspec.models.decode.mechanisms.bundle_damage import Request
 from kvspec.models.decode.mechanisms.bundle_rounds import Rounds
 from kvspec.models.decode.mechanisms.bundle_tables import Round
+from kvspec.models.decode.mechanisms.checks import known_faults
 from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
 
@@ -62,12 +63,7 @@ class Cache(Rounds):
     """
 
     def __init__(self, faults: tuple[str, ...] = ()) -> None:
-        unknown = sorted(set(faults) - FAULTS.keys())
-        if unknown:
-            raise ValueError(
-                f"found the faults {', '.join(unknown)}, expected names out of {', '.join(FAULTS)}: "
-                "see FAULTS"
-            )
+        known_faults(faults, FAULTS)
         super().__init__(faults)
 
     def reset(self, instance: Instance) -> None:

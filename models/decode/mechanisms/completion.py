@@ -21,6 +21,7 @@ from kvspec.models.backend import Damage
 from kvspec.models.concrete.state import State
 from kvspec.models.decode.backend import DecodeBackend
 from kvspec.models.decode.backend_tables import RefusedError
+from kvspec.models.decode.mechanisms.checks import known_faults
 from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
 
@@ -83,14 +84,9 @@ class Cache(DecodeBackend):
     """
 
     def __init__(self, faults: tuple[str, ...] = ()) -> None:
-        unknown = sorted(set(faults) - FAULTS.keys())
-        if unknown:
-            raise ValueError(
-                f"found the faults {', '.join(unknown)}, expected names out of {', '.join(FAULTS)}: "
-                "see FAULTS"
-            )
+        chosen = known_faults(faults, FAULTS)
         super().__init__(device="cpu")
-        self.forgets = frozenset(faults)
+        self.forgets = chosen
         self.duties: list[list[Duty]] = []
         self.queue: list[int] = []
         self._without_layers = False

@@ -32,6 +32,7 @@ from kvspec.models.decode.backend_model import PREFIX_ROWS
 from kvspec.models.decode.backend_tables import RefusedError
 from kvspec.models.decode.decoder import Decoder, positions_from
 from kvspec.models.decode.hooks import KVView, Part
+from kvspec.models.decode.mechanisms.checks import known_faults
 from kvspec.models.decode.weights import Weights
 from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
@@ -76,14 +77,9 @@ class Cache(DecodeBackend):
     """
 
     def __init__(self, faults: tuple[str, ...] = ()) -> None:
-        unknown = sorted(set(faults) - FAULTS.keys())
-        if unknown:
-            raise ValueError(
-                f"found the faults {', '.join(unknown)}, expected names out of {', '.join(FAULTS)}: "
-                "see FAULTS"
-            )
+        chosen = known_faults(faults, FAULTS)
         super().__init__(device="cpu")
-        self.forgets = frozenset(faults)
+        self.forgets = chosen
         self.loads: list[Load] = []
         self._counts = {"Rank": 0, "Stage": 0, "Chunk": 0}
         self._without_layers = False

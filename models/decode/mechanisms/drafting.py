@@ -19,6 +19,7 @@ from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import State, Value
 from kvspec.models.decode.backend_model import token_of
 from kvspec.models.decode.backend_tables import RefusedError
+from kvspec.models.decode.mechanisms.checks import known_faults
 from kvspec.models.decode.mechanisms.slot_rows import SlotRows, is_apart, small_model
 from kvspec.spec.language import Instance
 
@@ -71,12 +72,7 @@ class Cache:
     """Requests in speculative rounds (`kvspec.models.backend.Backend` of drafting)."""
 
     def __init__(self, faults: tuple[str, ...] = ()) -> None:
-        unknown = sorted(set(faults) - FAULTS.keys())
-        if unknown:
-            raise ValueError(
-                f"the drafting cache has no fault {', '.join(unknown)}: it has {', '.join(FAULTS)}"
-            )
-        self.faults = frozenset(faults)
+        self.faults = known_faults(faults, FAULTS)
         self.model = small_model()
 
     def reset(self, instance: Instance) -> None:

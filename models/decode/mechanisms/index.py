@@ -16,6 +16,7 @@ from collections.abc import Callable
 from kvspec.models.backend import Damage, Reply
 from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import State, Value
+from kvspec.models.decode.mechanisms.checks import Checked, RefusedError, known_faults
 from kvspec.models.decode.mechanisms.index_damage import of_leak, of_load, of_page
 from kvspec.models.decode.mechanisms.index_pages import Kind, Pages
 from kvspec.models.decode.mechanisms.index_tables import (
@@ -30,13 +31,7 @@ from kvspec.spec.language import Instance
 __all__ = ["FAULTS", "Cache", "fault_for"]
 
 
-class _RefusedError(Exception):
-    def __init__(self, code: str) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-class Cache:
+class Cache(Checked):
     """The pages, the index over them, and the requests that fill and read them.
 
     Raises:
@@ -44,12 +39,7 @@ class Cache:
     """
 
     def __init__(self, faults: tuple[str, ...] = ()) -> None:
-        unknown = sorted(set(faults) - FAULTS.keys())
-        if unknown:
-            raise ValueError(
-                f"found the faults {', '.join(unknown)}, expected names out of {', '.join(FAULTS)}"
-            )
-        self._faults = frozenset(faults)
+        self._faults = known_faults(faults, FAULTS)
 
     def reset(self, instance: Instance) -> None:
         """Begin anew with empty pages, a handle for each of the instance, and no entry."""
@@ -76,14 +66,9 @@ class Cache:
         do: Callable[..., None] = getattr(self, f"_{event.action}")
         try:
             do(**event.names)
-        except _RefusedError as refused:
+        except RefusedError as refused:
             return Reply(accepted=False, code=refused.code)
         return Reply(accepted=True)
-
-    def _need(self, holds: bool, code: str) -> None:
-        """Refuse with the code, unless the check holds or is left out."""
-        if not holds and f"{self._action}.drop-guard.{code}" not in self._faults:
-            raise _RefusedError(code)
 
     def _has(self, fault: str) -> bool:
         return f"{self._action}.{fault}" in self._faults

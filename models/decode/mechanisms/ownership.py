@@ -18,10 +18,11 @@ from typing import Final
 
 from attrs import define, field
 
-from kvspec.models.backend import Damage, Reply
+from kvspec.models.backend import Damage
 from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import State, Value
 from kvspec.models.decode.backend_model import VOCAB, Model
+from kvspec.models.decode.mechanisms.checks import Checked, RefusedError, known_faults
 from kvspec.models.decode.mechanisms.ownership_rows import BlockRows
 from kvspec.models.decode.mechanisms.slot_rows import small_model
 from kvspec.spec.language import Instance
@@ -108,13 +109,7 @@ class Loading:
         return self.state in ("LOADING", "LANDED")
 
 
-class _RefusedError(Exception):
-    def __init__(self, code: str) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-class Cache:
+class Cache(Checked):
     """The blocks and who has to do with them (`kvspec.models.backend.Backend` of ownership).
 
     Raises:
@@ -122,12 +117,7 @@ class Cache:
     """
 
     def __init__(self, faults: tuple[str, ...] = ()) -> None:
-        unknown = sorted(set(faults) - FAULTS.keys())
-        if unknown:
-            raise ValueError(
-                f"found the faults {', '.join(unknown)}, expected names out of {', '.join(FAULTS)}"
-            )
-        self._faults = frozenset(faults)
+        self._faults = known_faults(faults, FAULTS)
 
     def reset(self, instance: Instance) -> None:
         """Begin anew with empty blocks, and a handle for each of the instance."""
@@ -148,20 +138,6 @@ class Cache:
         self._loads: list[Loading | None] = [None] * instance.sizes["Load"]
         self._dispatched = self._settled = self._salt = 0
         self._is_peer_gone = False
-
-    def perform(self, event: Event) -> Reply:
-        """Carry out an event, or refuse it and change nothing."""
-        self._action = event.action
-        try:
-            getattr(self, f"_{event.action}")(**event.names)
-        except _RefusedError as refused:
-            return Reply(accepted=False, code=refused.code)
-        return Reply(accepted=True)
-
-    def _need(self, holds: bool, code: str) -> None:
-        """Refuse with the code, unless the check holds or is left out."""
-        if not holds and f"{self._action}.drop-guard.{code}" not in self._faults:
-            raise _RefusedError(code)
 
     def _ready(self, h: int) -> Request:
         request = self._requests[h]
@@ -285,7 +261,7 @@ class Cache:
     def _settle(self, p: int) -> None:
         run = self._passes[p]
         if run is None or run.number != self._settled + 1:
-            raise _RefusedError("PASS_NOT_NEXT")
+            raise RefusedError("PASS_NOT_NEXT")
         request = self._requests[run.handle]
         is_live = request.block == run.block and request.generation == run.generation
         if run.source is not None:
@@ -320,7 +296,7 @@ class Cache:
     def _outstanding(self, x: int, states: tuple[str, ...], code: str) -> Loading:
         found = self._loads[x]
         if found is None or found.state not in states:
-            raise _RefusedError(code)
+            raise RefusedError(code)
         return found
 
     def _land(self, x: int) -> None:

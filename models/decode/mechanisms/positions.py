@@ -26,6 +26,7 @@ from kvspec.models.decode.backend_tables import RefusedError
 from kvspec.models.decode.config import DecoderConfig
 from kvspec.models.decode.decoder import Decoder
 from kvspec.models.decode.hooks import KVView, Part
+from kvspec.models.decode.mechanisms.checks import known_faults
 from kvspec.models.decode.ops import rotate
 from kvspec.spec.language import Instance
 
@@ -91,13 +92,7 @@ class Cache:
     """
 
     def __init__(self, faults: tuple[str, ...] = ()) -> None:
-        unknown = sorted(set(faults) - FAULTS.keys())
-        if unknown:
-            raise ValueError(
-                f"found the faults {', '.join(unknown)}, expected names out of {', '.join(FAULTS)}: "
-                "see FAULTS"
-            )
-        self.faults = frozenset(faults)
+        self.faults = known_faults(faults, FAULTS)
         self.decoder = Decoder(DecoderConfig(dtype=torch.float64), torch.device("cpu"))
         self._clear(0)
 

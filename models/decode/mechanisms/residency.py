@@ -25,6 +25,7 @@ from kvspec.models.decode.backend import DecodeBackend
 from kvspec.models.decode.backend_model import PREFIX_ROWS, Run, token_of
 from kvspec.models.decode.backend_tables import Entry, RefusedError
 from kvspec.models.decode.hooks import KVView, Part
+from kvspec.models.decode.mechanisms.checks import known_faults
 from kvspec.models.decode.mechanisms.slot_rows import is_apart
 from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
@@ -55,14 +56,9 @@ class Cache(DecodeBackend):
     """
 
     def __init__(self, faults: tuple[str, ...] = ()) -> None:
-        unknown = sorted(set(faults) - FAULTS.keys())
-        if unknown:
-            raise ValueError(
-                f"found the faults {', '.join(unknown)}, expected names out of {', '.join(FAULTS)}: "
-                "see FAULTS"
-            )
+        chosen = known_faults(faults, FAULTS)
         super().__init__(device="cpu")
-        self.forgets = frozenset(faults)
+        self.forgets = chosen
         self.width = 1
         self.rewind = 0
         self.first: list[list[int]] = []

@@ -23,6 +23,7 @@ from kvspec.models.decode.backend import DecodeBackend
 from kvspec.models.decode.backend_appends import LIVE, Txn
 from kvspec.models.decode.backend_model import prompt_of, token_of
 from kvspec.models.decode.backend_tables import Entry, RefusedError, Slot, seal
+from kvspec.models.decode.mechanisms.checks import known_faults
 from kvspec.models.decode.mechanisms.sessions_damage import Meter
 from kvspec.models.decode.mechanisms.sessions_rows import Image, Place, Rows, Session, own_rows
 from kvspec.spec.core import system as core
@@ -65,14 +66,9 @@ class Cache(DecodeBackend):
     """
 
     def __init__(self, faults: tuple[str, ...] = ()) -> None:
-        unknown = sorted(set(faults) - FAULTS.keys())
-        if unknown:
-            raise ValueError(
-                f"found the faults {', '.join(unknown)}, expected names out of {', '.join(FAULTS)}: "
-                "see FAULTS"
-            )
+        chosen = known_faults(faults, FAULTS)
         super().__init__(device="cpu")
-        self.forgets = frozenset(faults)
+        self.forgets = chosen
         self.sessions: list[Session] = []
         self.images: list[Image] = []
         self._layers = 0

@@ -18,11 +18,11 @@ import torch
 from attrs import define
 from torch import Tensor
 
-from kvspec.models.backend import Damage, Reply
-from kvspec.models.concrete.machine import Event
+from kvspec.models.backend import Damage
 from kvspec.models.concrete.state import State, Value
 from kvspec.models.decode.agreement import disagreement
 from kvspec.models.decode.backend_model import VOCAB, Model
+from kvspec.models.decode.mechanisms.checks import Checked, RefusedError, known_faults
 from kvspec.models.decode.mechanisms.slot_rows import SlotRows, is_apart, small_model
 from kvspec.spec.language import Instance
 
@@ -65,13 +65,7 @@ def _named(metadata: Tensor) -> int | None:
     return int(metadata[0]) if metadata[0] >= 0 else None
 
 
-class _RefusedError(Exception):
-    def __init__(self, code: str) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-class Cache:
+class Cache(Checked):
     """The table, the buffers and the passes (`kvspec.models.backend.Backend` of tables).
 
     Raises:
@@ -79,12 +73,7 @@ class Cache:
     """
 
     def __init__(self, faults: tuple[str, ...] = ()) -> None:
-        unknown = sorted(set(faults) - FAULTS.keys())
-        if unknown:
-            raise ValueError(
-                f"found the faults {', '.join(unknown)}, expected names out of {', '.join(FAULTS)}"
-            )
-        self._faults = frozenset(faults)
+        self._faults = known_faults(faults, FAULTS)
 
     def reset(self, instance: Instance) -> None:
         """Begin anew with a row for each of the instance, and slots for all editions of all rows."""
@@ -101,20 +90,6 @@ class Cache:
         self._passes: list[Queued | None] = [None] * instance.sizes["Pass"]
         self._dispatched = self._settled = self._used = self._histories = 0
         self._damage: list[Damage] = []
-
-    def perform(self, event: Event) -> Reply:
-        """Carry out an event, or refuse it and change nothing."""
-        self._action = event.action
-        try:
-            getattr(self, f"_{event.action}")(**event.names)
-        except _RefusedError as refused:
-            return Reply(accepted=False, code=refused.code)
-        return Reply(accepted=True)
-
-    def _need(self, holds: bool, code: str) -> None:
-        """Refuse with the code, unless the check holds or is left out."""
-        if not holds and f"{self._action}.drop-guard.{code}" not in self._faults:
-            raise _RefusedError(code)
 
     def _write(self, r: int) -> None:
         """Another history has its rows in slots that nobody used, and the table names them."""
@@ -163,15 +138,15 @@ class Cache:
     def _upload(self, p: int) -> None:
         run = self._passes[p]
         if run is None or run.buffer is None:
-            raise _RefusedError("UPLOADED")
+            raise RefusedError("UPLOADED")
         run.metadata, run.buffer = self._buffers[run.buffer].clone(), None
 
     def _settle(self, p: int) -> None:
         run = self._passes[p]
         if run is None or run.number != self._settled + 1:
-            raise _RefusedError("PASS_NOT_NEXT")
+            raise RefusedError("PASS_NOT_NEXT")
         if run.metadata is None:
-            raise _RefusedError("NOT_UPLOADED")
+            raise RefusedError("NOT_UPLOADED")
         self._measure(run, run.metadata)
         self._settled, self._passes[p] = run.number, None
 

@@ -18,12 +18,12 @@ from kvspec.models.backend import Damage, Reply
 from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import State
 from kvspec.models.decode.mechanisms import tiers_rows as rows
+from kvspec.models.decode.mechanisms.checks import RefusedError, known_faults
 from kvspec.models.decode.mechanisms.tiers_damage import damage_of
 from kvspec.models.decode.mechanisms.tiers_observe import seen
 from kvspec.models.decode.mechanisms.tiers_requests import (
     Job,
     Lookup,
-    RefusedError,
     Request,
     Slot,
 )
@@ -72,12 +72,7 @@ class Cache:
     """
 
     def __init__(self, faults: tuple[str, ...] = ()) -> None:
-        unknown = sorted(set(faults) - FAULTS.keys())
-        if unknown:
-            raise ValueError(
-                f"found the faults {', '.join(unknown)}, expected names out of {', '.join(FAULTS)}"
-            )
-        self._faults = frozenset(faults)
+        self._faults = known_faults(faults, FAULTS)
 
     def reset(self, instance: Instance) -> None:
         """Begin anew with a pool of pages and a host buffer for each slot, all of them empty.

