@@ -61,7 +61,9 @@ def test_every_fault_is_one_of_the_groups():
 
 def test_an_unknown_fault_is_refused():
     """The message lists the faults there are."""
-    with pytest.raises(ValueError, match=r"no fault nothing: it has close\.one-token-a-round"):
+    with pytest.raises(
+        ValueError, match=r"the faults nothing, expected names out of close\.one-token-a-round"
+    ):
         Cache(faults=("nothing",))
 
 

@@ -65,7 +65,8 @@ def test_every_fault_is_one_of_the_groups():
 def test_an_unknown_fault_is_refused():
     """The message lists the faults there are."""
     with pytest.raises(
-        ValueError, match=r"no fault nothing: it has settle\.drop-guard\.STALE_STEP"
+        ValueError,
+        match=r"the faults nothing, expected names out of settle\.drop-guard\.STALE_STEP",
     ):
         Cache(faults=("nothing",))
 
