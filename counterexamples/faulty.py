@@ -11,7 +11,7 @@ from kvspec.counterexamples.errors import TraceError
 from kvspec.counterexamples.resolve import Resolved
 from kvspec.models.concrete import Machine
 from kvspec.properties.atlas import faults
-from kvspec.properties.mutation import Mutant, Mutated, mutate
+from kvspec.properties.mutation import Mutant, mutate
 from kvspec.spec.language import System
 
 NEAR = 5
@@ -57,19 +57,11 @@ def _named(found: Resolved, name: str) -> System:
 
 
 @cache
-def _mutated(system: System) -> Mutated:
-    return mutate(system)
-
-
-@cache
 def _mutants(system: System) -> dict[str, Mutant]:
-    return {mutant.name: mutant for mutant in _mutated(system).mutants}
+    return {mutant.name: mutant for mutant in mutate(system).mutants}
 
 
 @cache
 def _selected(system: System, name: str) -> System:
-    """The system of one mutant: only the action that it changes is made anew."""
-    mutant, mutated = _mutants(system)[name], _mutated(system)
-    alone = {mutant.action: mutated.system.actions[mutant.action]}
-    one = Mutated(attrs.evolve(mutated.system, actions=alone), mutated.mutants).select(mutant)
-    return attrs.evolve(system, actions={**system.actions, **one.actions})
+    """The system of one mutant."""
+    return mutate(system).select(_mutants(system)[name])

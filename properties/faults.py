@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache
 
 import attrs
 
-from kvspec.properties.mutation import Mutated, mutate
+from kvspec.properties.mutation import mutate
 from kvspec.spec.language import (
     Action,
     Assignment,
@@ -68,14 +67,12 @@ class Fault:
 
 def mutant(system: System, name: str, says: str) -> Fault:
     """The fault that the mutant of that name is."""
-    mutated = _mutated(system)
+    mutated = mutate(system)
     found = next((each for each in mutated.mutants if each.name == name), None)
     if found is None:
         near = [m.name for m in mutated.mutants if m.action == name.partition(".")[0]]
         raise DefinitionError(f"{system.name} has no mutant {name}; near are {listing(near)}")
-    alone = {found.action: mutated.system.actions[found.action]}
-    one = Mutated(attrs.evolve(mutated.system, actions=alone), mutated.mutants).select(found)
-    changed = attrs.evolve(system, actions={**system.actions, **one.actions})
+    changed = mutated.select(found)
     return Fault(name, says, system, changed, found.action, found.code, found.variable)
 
 
@@ -151,11 +148,6 @@ def also(system: System, action: Action, effect: Effect, *, name: str, says: str
         raise DefinitionError(f"{own.name} assigns {variable} already: use put() for {name}")
     changed = attrs.evolve(own, assignments=(*own.assignments, *step.assignments))
     return _fault(system, own, changed, name, says, variable=variable)
-
-
-@cache
-def _mutated(system: System) -> Mutated:
-    return mutate(system)
 
 
 def _own(system: System, action: Action) -> Action:

@@ -22,6 +22,7 @@ one to read; number 0 is the specification itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import attrs
 
@@ -106,8 +107,9 @@ class _Numbering:
 
 @attrs.frozen
 class Mutated:
-    """A system with all its mutants inside, and their list."""
+    """A system with all its mutants inside, and their list. original: the system without them."""
 
+    original: System
     system: System
     mutants: tuple[Mutant, ...]
 
@@ -126,19 +128,20 @@ class Mutated:
         return attrs.evolve(instance, system=self.system, expected=None)
 
     def select(self, mutant: Mutant) -> System:
-        """The system of one mutant, free of variants."""
-        actions = {
-            name: _map_action(action, lambda e: select_variant(e, mutant.number))
-            for name, action in self.system.actions.items()
-        }
-        return attrs.evolve(self.system, actions=actions)
+        """The system of one mutant, free of variants: all actions but the one that it changes are its own."""
+        changed = _map_action(
+            self.system.actions[mutant.action], lambda e: select_variant(e, mutant.number)
+        )
+        actions = {**self.original.actions, mutant.action: changed}
+        return attrs.evolve(self.original, actions=actions)
 
 
+@cache
 def mutate(system: System) -> Mutated:
     """The system with every mutant of every operator, in order of the text."""
     numbering = _Numbering()
     actions = {name: _mutate_action(action, numbering) for name, action in system.actions.items()}
-    return Mutated(attrs.evolve(system, actions=actions), tuple(numbering.mutants))
+    return Mutated(system, attrs.evolve(system, actions=actions), tuple(numbering.mutants))
 
 
 def _mutate_action(action: Action, numbering: _Numbering) -> Action:
