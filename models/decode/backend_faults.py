@@ -23,6 +23,7 @@ Three checks are told by the answer or the free list alone, for leaving them out
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from kvspec.models.decode.shapes import SOUND, LayoutFaults
@@ -132,18 +133,21 @@ def fault_for(mutant_name: str) -> str | None:
     return name if name in FAULTS else None
 
 
-def known_faults(faults: tuple[str, ...]) -> frozenset[str]:
+def known_faults(
+    faults: Iterable[str], known: Iterable[str] = FAULTS, fix: str = "see FAULTS"
+) -> frozenset[str]:
     """The faults as a set.
 
     Raises:
-        ValueError: a name is not one of ``FAULTS``.
+        ValueError: a name is not among those that are known; ``fix`` says what to do.
     """
-    unknown = sorted(set(faults) - FAULTS.keys())
+    chosen, names = frozenset(faults), list(known)
+    unknown = sorted(chosen - set(names))
     if unknown:
         raise ValueError(
-            f"found the faults {', '.join(unknown)}, expected names out of {', '.join(FAULTS)}"
+            f"found the faults {', '.join(unknown)}, expected names out of {', '.join(names)}: {fix}"
         )
-    return frozenset(faults)
+    return chosen
 
 
 def layout_faults(faults: frozenset[str]) -> LayoutFaults:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from kvspec.models.decode.backend_faults import FAULTS
+from kvspec.models.decode.backend_faults import FAULTS, known_faults
 
 TORN: Final = "publish.torn"
 CHECK_THEN_ACT: Final = "publish.check-then-act"
@@ -64,10 +64,4 @@ def known_concurrency_faults(faults: tuple[str, ...]) -> frozenset[str]:
     Raises:
         ValueError: a name is not one of ``CONCURRENCY_FAULTS``.
     """
-    unknown = sorted(set(faults) - CONCURRENCY_FAULTS.keys())
-    if unknown:
-        raise ValueError(
-            f"found the faults {', '.join(unknown)}, expected names out of "
-            f"{', '.join(CONCURRENCY_FAULTS)}: choose one of these"
-        )
-    return frozenset(faults)
+    return known_faults(faults, CONCURRENCY_FAULTS, "choose one of these")

@@ -16,6 +16,7 @@ from typing import Any, Final
 import attrs
 
 from kvspec.models.decode.backend_appends import LIVE
+from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_model import PREFIX_ROWS
 from kvspec.models.decode.backend_tables import FREE, TERMINAL
 from kvspec.models.decode.mechanisms.bundle_companions import (
@@ -28,7 +29,6 @@ from kvspec.models.decode.mechanisms.bundle_companions import (
 from kvspec.models.decode.mechanisms.bundle_damage import Request
 from kvspec.models.decode.mechanisms.bundle_rounds import Rounds
 from kvspec.models.decode.mechanisms.bundle_tables import Round
-from kvspec.models.decode.mechanisms.checks import known_faults
 from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
 

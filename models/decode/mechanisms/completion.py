@@ -20,8 +20,8 @@ from attrs import define
 from kvspec.models.backend import Damage
 from kvspec.models.concrete.state import State
 from kvspec.models.decode.backend import DecodeBackend
+from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_tables import RefusedError
-from kvspec.models.decode.mechanisms.checks import known_faults
 from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
 

@@ -28,11 +28,11 @@ from kvspec.models.concrete.state import State, Value
 from kvspec.models.decode.agreement import TOLERANCES
 from kvspec.models.decode.backend import DecodeBackend
 from kvspec.models.decode.backend_appends import Txn
+from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_model import PREFIX_ROWS
 from kvspec.models.decode.backend_tables import RefusedError
 from kvspec.models.decode.decoder import Decoder, positions_from
 from kvspec.models.decode.hooks import KVView, Part
-from kvspec.models.decode.mechanisms.checks import known_faults
 from kvspec.models.decode.weights import Weights
 from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance

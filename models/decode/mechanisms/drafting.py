@@ -14,12 +14,12 @@ from typing import Final
 
 from attrs import define, field
 
-from kvspec.models.backend import Damage, Reply
-from kvspec.models.concrete.machine import Event
+from kvspec.models.backend import Damage
 from kvspec.models.concrete.state import State, Value
+from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_model import token_of
 from kvspec.models.decode.backend_tables import RefusedError
-from kvspec.models.decode.mechanisms.checks import known_faults
+from kvspec.models.decode.mechanisms.checks import Performing
 from kvspec.models.decode.mechanisms.slot_rows import SlotRows, is_apart, small_model
 from kvspec.spec.language import Instance
 
@@ -68,7 +68,7 @@ class Request:
         return 0 if self.point == "BETWEEN" else self.delivered
 
 
-class Cache:
+class Cache(Performing):
     """Requests in speculative rounds (`kvspec.models.backend.Backend` of drafting)."""
 
     def __init__(self, faults: tuple[str, ...] = ()) -> None:
@@ -82,14 +82,6 @@ class Cache:
         room = ROOM * self.context + ROOM
         self.rows = SlotRows(self.model, max(1, handles * room))
         self.requests = [Request(list(range(h * room, (h + 1) * room))) for h in range(handles)]
-
-    def perform(self, event: Event) -> Reply:
-        """Carry out an event, or refuse it with the code of the first check that fails."""
-        try:
-            getattr(self, f"_{event.action}")(**dict(event.values))
-        except RefusedError as refused:
-            return Reply(False, refused.code, refused.detail)
-        return Reply(True)
 
     def observe(self) -> State:
         """The variables of the system, read off the requests."""

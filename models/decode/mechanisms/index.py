@@ -16,7 +16,9 @@ from collections.abc import Callable
 from kvspec.models.backend import Damage, Reply
 from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import State, Value
-from kvspec.models.decode.mechanisms.checks import Checked, RefusedError, known_faults
+from kvspec.models.decode.backend_faults import known_faults
+from kvspec.models.decode.backend_tables import RefusedError
+from kvspec.models.decode.mechanisms.checks import Checked
 from kvspec.models.decode.mechanisms.index_damage import of_leak, of_load, of_page
 from kvspec.models.decode.mechanisms.index_pages import Kind, Pages
 from kvspec.models.decode.mechanisms.index_tables import (

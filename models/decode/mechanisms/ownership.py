@@ -21,8 +21,10 @@ from attrs import define, field
 from kvspec.models.backend import Damage
 from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import State, Value
+from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_model import VOCAB, Model
-from kvspec.models.decode.mechanisms.checks import Checked, RefusedError, known_faults
+from kvspec.models.decode.backend_tables import RefusedError
+from kvspec.models.decode.mechanisms.checks import Checked
 from kvspec.models.decode.mechanisms.ownership_rows import BlockRows
 from kvspec.models.decode.mechanisms.slot_rows import small_model
 from kvspec.spec.language import Instance
@@ -261,7 +263,7 @@ class Cache(Checked):
     def _settle(self, p: int) -> None:
         run = self._passes[p]
         if run is None or run.number != self._settled + 1:
-            raise RefusedError("PASS_NOT_NEXT")
+            raise RefusedError("PASS_NOT_NEXT", "")
         request = self._requests[run.handle]
         is_live = request.block == run.block and request.generation == run.generation
         if run.source is not None:
@@ -296,7 +298,7 @@ class Cache(Checked):
     def _outstanding(self, x: int, states: tuple[str, ...], code: str) -> Loading:
         found = self._loads[x]
         if found is None or found.state not in states:
-            raise RefusedError(code)
+            raise RefusedError(code, "")
         return found
 
     def _land(self, x: int) -> None:

@@ -22,11 +22,11 @@ from torch import Tensor
 from kvspec.models.backend import Damage, Reply
 from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import State
+from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_tables import RefusedError
 from kvspec.models.decode.config import DecoderConfig
 from kvspec.models.decode.decoder import Decoder
 from kvspec.models.decode.hooks import KVView, Part
-from kvspec.models.decode.mechanisms.checks import known_faults
 from kvspec.models.decode.ops import rotate
 from kvspec.spec.language import Instance
 

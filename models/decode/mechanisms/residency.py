@@ -22,10 +22,10 @@ from kvspec.models.backend import Damage
 from kvspec.models.concrete.state import State
 from kvspec.models.decode.agreement import disagreement
 from kvspec.models.decode.backend import DecodeBackend
+from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_model import PREFIX_ROWS, Run, token_of
 from kvspec.models.decode.backend_tables import Entry, RefusedError
 from kvspec.models.decode.hooks import KVView, Part
-from kvspec.models.decode.mechanisms.checks import known_faults
 from kvspec.models.decode.mechanisms.slot_rows import is_apart
 from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance

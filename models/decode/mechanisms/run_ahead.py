@@ -17,12 +17,12 @@ from typing import Final
 from attrs import define, field
 from torch import Tensor
 
-from kvspec.models.backend import Damage, Reply
-from kvspec.models.concrete.machine import Event
+from kvspec.models.backend import Damage
 from kvspec.models.concrete.state import State, Value
+from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_model import Model, token_of
 from kvspec.models.decode.backend_tables import RefusedError
-from kvspec.models.decode.mechanisms.checks import known_faults
+from kvspec.models.decode.mechanisms.checks import Performing
 from kvspec.models.decode.mechanisms.slot_rows import SlotRows, is_apart, small_model
 from kvspec.spec.language import Instance
 
@@ -89,7 +89,7 @@ class Request:
         return self.prompt + self.client
 
 
-class Cache:
+class Cache(Performing):
     """Requests, their steps in flight, and the pool (`kvspec.models.backend.Backend` of run_ahead)."""
 
     def __init__(self, faults: tuple[str, ...] = ()) -> None:
@@ -106,14 +106,6 @@ class Cache:
         self.free = list(range(handles * self.context))
         self.requests = [Request() for _ in range(handles)]
         self.frames: list[StepInFlight | None] = [None] * instance.sizes["Frame"]
-
-    def perform(self, event: Event) -> Reply:
-        """Carry out an event, or refuse it with the code of the first check that fails."""
-        try:
-            getattr(self, f"_{event.action}")(**dict(event.values))
-        except RefusedError as refused:
-            return Reply(False, refused.code, refused.detail)
-        return Reply(True)
 
     def observe(self) -> State:
         """The variables of the system, read off the tables."""

@@ -21,9 +21,9 @@ from kvspec.models.backend import Damage
 from kvspec.models.concrete.state import State
 from kvspec.models.decode.backend import DecodeBackend
 from kvspec.models.decode.backend_appends import LIVE, Txn
+from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_model import prompt_of, token_of
 from kvspec.models.decode.backend_tables import Entry, RefusedError, Slot, seal
-from kvspec.models.decode.mechanisms.checks import known_faults
 from kvspec.models.decode.mechanisms.sessions_damage import Meter
 from kvspec.models.decode.mechanisms.sessions_rows import Image, Place, Rows, Session, own_rows
 from kvspec.spec.core import system as core

@@ -21,8 +21,10 @@ from torch import Tensor
 from kvspec.models.backend import Damage
 from kvspec.models.concrete.state import State, Value
 from kvspec.models.decode.agreement import disagreement
+from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_model import VOCAB, Model
-from kvspec.models.decode.mechanisms.checks import Checked, RefusedError, known_faults
+from kvspec.models.decode.backend_tables import RefusedError
+from kvspec.models.decode.mechanisms.checks import Checked
 from kvspec.models.decode.mechanisms.slot_rows import SlotRows, is_apart, small_model
 from kvspec.spec.language import Instance
 
@@ -138,15 +140,15 @@ class Cache(Checked):
     def _upload(self, p: int) -> None:
         run = self._passes[p]
         if run is None or run.buffer is None:
-            raise RefusedError("UPLOADED")
+            raise RefusedError("UPLOADED", "")
         run.metadata, run.buffer = self._buffers[run.buffer].clone(), None
 
     def _settle(self, p: int) -> None:
         run = self._passes[p]
         if run is None or run.number != self._settled + 1:
-            raise RefusedError("PASS_NOT_NEXT")
+            raise RefusedError("PASS_NOT_NEXT", "")
         if run.metadata is None:
-            raise RefusedError("NOT_UPLOADED")
+            raise RefusedError("NOT_UPLOADED", "")
         self._measure(run, run.metadata)
         self._settled, self._passes[p] = run.number, None
 

@@ -17,8 +17,9 @@ from typing import Final
 from kvspec.models.backend import Damage, Reply
 from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import State
+from kvspec.models.decode.backend_faults import known_faults
+from kvspec.models.decode.backend_tables import RefusedError
 from kvspec.models.decode.mechanisms import tiers_rows as rows
-from kvspec.models.decode.mechanisms.checks import RefusedError, known_faults
 from kvspec.models.decode.mechanisms.tiers_damage import damage_of
 from kvspec.models.decode.mechanisms.tiers_observe import seen
 from kvspec.models.decode.mechanisms.tiers_requests import (
@@ -182,7 +183,7 @@ class Cache:
 
     def _need(self, holds: bool, code: str) -> None:
         if not holds:
-            raise RefusedError(code)
+            raise RefusedError(code, "")
 
     def _need_ready(self, h: int) -> None:
         self._need(self.requests[h].phase == "DECODE_READY", "HANDLE_TERMINAL")
@@ -394,14 +395,14 @@ class Cache:
     def _evict_from_device(self, n: int) -> None:
         self._need(n in self.present, "NOT_ON_DEVICE")
         if (code := self.device_code(n)) is not None:
-            raise RefusedError(code)
+            raise RefusedError(code, "")
         self.present.remove(n)
         self.free.append(self.page_of.pop(n))
 
     def _evict_from_host(self, s: int) -> None:
         self._need(self.slots[s].copy_of is not None, "NOT_ON_HOST")
         if (code := self.host_code(s)) is not None:
-            raise RefusedError(code)
+            raise RefusedError(code, "")
         self._give_back(s)
 
     def _give_back(self, s: int) -> None:

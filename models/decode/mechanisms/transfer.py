@@ -19,8 +19,8 @@ import attrs
 from kvspec.models.backend import Damage
 from kvspec.models.concrete.state import State
 from kvspec.models.decode.backend import DecodeBackend
+from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_tables import RefusedError
-from kvspec.models.decode.mechanisms.checks import known_faults
 from kvspec.models.decode.mechanisms.tiers_rows import Chain, clear, copy, rows_of, size_of
 from kvspec.models.decode.mechanisms.transfer_ends import (
     Letter,
