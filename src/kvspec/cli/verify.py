@@ -35,14 +35,15 @@ def verify(
     """Check the specification by every means at once: the main job.
 
     Explores each named instance, proves invariants and step claims for all sizes, kills every
-    mutant, runs the stateful test against the torch cache in every layout, replays the library
-    of counterexamples and the stored orders of concurrent steps, judges the stored histories,
-    proves what holds between the formulas, and breaks each contract of the documents. Something
-    that no instance exercises (an action, a guard, the case of a claim, a witness) is an error.
+    mutant, breaks every rule that the atlas of faults names, runs the stateful test against the
+    torch cache in every layout, replays the library of counterexamples and the stored orders of
+    concurrent steps, judges the stored histories, proves what holds between the formulas, and
+    breaks each contract of the documents. Something that no instance exercises (an action, a
+    guard, the case of a claim, a witness) is an error.
 
     Args:
         system: the systems, by default the whole specification; `kvspec show` lists them.
-        stage: run only the stages of this kind (explore, prove, mutants, test, replay,
+        stage: run only the stages of this kind (prove, explore, mutants, atlas, test, replay,
             concurrency, formulas, documents).
         jobs: stages at a time, by default as many as there are processors.
         output: how the answer is told.
