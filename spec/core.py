@@ -6,7 +6,7 @@ bounds: nothing begins that would need a version or a generation beyond the larg
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kvspec.spec.append import Key, Txn, append, begin
@@ -24,7 +24,17 @@ from kvspec.spec.handles import (
     rewind,
     version,
 )
-from kvspec.spec.language import Counts, Expr, Instance, System, forall, implies, instance, limit
+from kvspec.spec.language import (
+    Counts,
+    Expr,
+    Instance,
+    Limit,
+    System,
+    forall,
+    implies,
+    instance,
+    limit,
+)
 from kvspec.spec.lifecycle import allocate, fork, lifecycle, truncate
 from kvspec.spec.prefix import Block, prefix
 from kvspec.spec.retry import retry_module
@@ -95,11 +105,14 @@ def make_instance(
     slow: bool = False,
     of: System = system,
     more: Mapping[Any, int] | None = None,
+    constants: Mapping[Any, int] | None = None,
+    limits: Iterable[Limit] = (),
 ) -> Instance:
     """An instance of the core system by its sizes; `rewinds` is by default all rows.
 
-    of: a system that extends the core, with `more` sizes for the sorts that it adds. The context limit is
-    `longest`, and lengths have one value more, so that a rule which breaks the limit is seen to break it.
+    of: a system that extends the core, with `more` sizes for the sorts that it adds, the values of its
+    `constants`, and its `limits` beside those of the core. The context limit is `longest`, and lengths
+    have one value more, so that a rule which breaks the limit is seen to break it.
     """
     return instance(
         name,
@@ -117,8 +130,12 @@ def make_instance(
             Generation: generations,
             **(more or {}),
         },
-        constants={context: longest, rewind: longest if rewinds is None else rewinds},
-        limits=LIMITS,
+        constants={
+            context: longest,
+            rewind: longest if rewinds is None else rewinds,
+            **(constants or {}),
+        },
+        limits=(*LIMITS, *limits),
         expected=expected,
         doc=doc,
         slow=slow,

@@ -23,8 +23,6 @@ Assumed: memory is dropped and weights change when no request holds rows.
 
 from __future__ import annotations
 
-import attrs
-
 from kvspec.spec import core
 from kvspec.spec.append import Txn, TxnState, discard, publish, target
 from kvspec.spec.failures import ABI_MISMATCH, BLOCK_IN_USE, HANDLE_TERMINAL
@@ -315,7 +313,7 @@ def make_instance(
 
     appends: how many appends a request can publish, one after the other, each of one row.
     """
-    made = core.make_instance(
+    return core.make_instance(
         name,
         doc,
         of=system,
@@ -328,10 +326,9 @@ def make_instance(
         versions=appends if txns else 0,
         generations=generations,
         more={Content: contents, Epoch: epochs},
+        limits=(sleeps_below_the_last_epoch, updates_below_the_last_epoch),
         expected=expected,
     )
-    limits = (*made.limits, sleeps_below_the_last_epoch, updates_below_the_last_epoch)
-    return attrs.evolve(made, limits=limits)
 
 
 SLEPT = make_instance(

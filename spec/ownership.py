@@ -388,11 +388,10 @@ def make_instance(
         versions=min(txns, 1),
         longest=min(txns, 1),
         more={Pass: passes, Load: loads, Tick: passes},
+        limits=(dispatches_below_the_last_tick,),
         expected=expected,
     )
-    bounds = made.bounds if txns else {**made.bounds, "Length": 0}
-    limits = (*made.limits, dispatches_below_the_last_tick)
-    return attrs.evolve(made, bounds=bounds, limits=limits)
+    return made if txns else attrs.evolve(made, bounds={**made.bounds, "Length": 0})
 
 
 RUN_AHEAD = make_instance(

@@ -19,8 +19,6 @@ A snapshot is read at one moment, with the number that comes next. No two starts
 
 from __future__ import annotations
 
-import attrs
-
 from kvspec.spec import core
 from kvspec.spec.failures import BLOCK_EMPTY, FailureClass, error_code
 from kvspec.spec.handles import Handle, handles
@@ -267,7 +265,7 @@ def make_instance(
     expected: Counts | None = None,
 ) -> Instance:
     """An instance of one layer, without a batch."""
-    made = core.make_instance(
+    return core.make_instance(
         name,
         doc,
         of=system,
@@ -277,9 +275,9 @@ def make_instance(
         blocks=blocks,
         generations=generations,
         more={Hash: hashes, Sequence: 2 * handles * generations + 1, Boot: restarts},
+        limits=(*LIMITS, restarts_below_the_last_start),
         expected=expected,
     )
-    return attrs.evolve(made, limits=(*made.limits, *LIMITS, restarts_below_the_last_start))
 
 
 COPIES = make_instance(

@@ -176,21 +176,18 @@ def make_instance(
     made = core.make_instance(
         name,
         doc,
+        of=system,
         handles=handles,
         txns=txns,
         layers=layers,
         longest=longest,
         versions=versions,
         rewinds=rewinds,
-    )
-    return attrs.evolve(
-        made,
-        system=system,
-        constants={**made.constants, "window": windows},
-        limits=(*made.limits, *limits),
-        initial={"windowed": TRUE} if all_windowed else {},
+        constants={window: windows},
+        limits=limits,
         expected=expected,
     )
+    return attrs.evolve(made, initial={"windowed": TRUE}) if all_windowed else made
 
 
 @limit(retry)
