@@ -1,21 +1,20 @@
 """The prefix index over real pages: the atlas replayed on it, its damage in numbers, all it can do."""
 
-from copy import deepcopy
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 import torch
+from graph_walks import answer_everything, sample
 
 from kvspec.counterexamples import library
-from kvspec.counterexamples.atlas_files import trace_of_case
 from kvspec.counterexamples.files import read_trace
 from kvspec.counterexamples.mutants import file_name
 from kvspec.counterexamples.replay import replay
 from kvspec.counterexamples.targets import faulty_backend, sound_backend
-from kvspec.models.concrete import Event, Machine
+from kvspec.models.concrete import Event
 from kvspec.models.decode.agreement import TOLERANCES, disagreement
-from kvspec.models.decode.mechanisms.index import FAULTS, Cache, fault_for
+from kvspec.models.decode.mechanisms.index import Cache
 from kvspec.models.decode.mechanisms.index_pages import (
     LOADED,
     ROWS,
@@ -23,65 +22,16 @@ from kvspec.models.decode.mechanisms.index_pages import (
     Pages,
     uncached_logits,
 )
-from kvspec.properties.atlas.index import CHUNKS, OTHER_ADAPTER, SLEEPS
-from kvspec.properties.atlas.run import CaseResult, search_faulty
 from kvspec.properties.index import index as claims
-from kvspec.properties.stateful import make_plan, run
 from kvspec.spec import index
 
 LIBRARY = Path(str(files(library))) / "index"
-# The last case of CHUNKS has an append, and this cache has none.
-CASES = [*CHUNKS.cases[:-1], *SLEEPS.cases, OTHER_ADAPTER]
 ON_MUTANTS = {
     "match.drop-guard.NOT_COMPLETE": {"rows", "logits"},
     "match.drop-guard.OTHER_CONTENT": {"rows", "logits"},
     "fork.drop-guard.READS_CORRUPT": {"rows", "logits"},
     "sleep.drop-guard.LOADS_UNDER_WAY": {"rows"},
 }
-SHOWN = {
-    "index_rows.drop-assignment.kept": {"rows", "logits"},
-    "evict.drop-guard.STILL_INDEXED": {"rows", "logits"},
-    "give_up.drop-guard.STILL_READ": {"rows", "logits"},
-    "reload.drop-guard.STILL_READ": {"rows", "logits"},
-    "release.drop-assignment.reader": {"owner"},
-    "sleep.drop-assignment.memory": {"rows", "logits"},
-    "match.drop-guard.STALE_MEMORY": {"rows", "logits"},
-    "match.drop-guard.STALE_WEIGHTS": {"rows", "logits"},
-    "reload.drop-guard.STALE_TIER": {"rows", "logits"},
-    "sleep.drop-guard.REQUESTS_HELD": {"rows", "logits"},
-    "match.drop-guard.ABI_MISMATCH": {"rows", "logits"},
-}
-
-
-@pytest.fixture(scope="module")
-def traces():
-    """The trace of every case, by the name of its fault."""
-    found = {case: search_faulty(case) for case in CASES}
-    # What the search of the sound rule finds is no part of a trace.
-    return {case.fault.name: trace_of_case(CaseResult(case, f, f)) for case, f in found.items()}
-
-
-@pytest.mark.parametrize("name", SHOWN)
-def test_the_sound_index_does_as_specified(traces, name):
-    """It takes the steps up to the departing one, and there does what the sound rule does, without damage."""
-    found = replay(traces[name], sound_backend("index"))
-    assert found.passed, found.message
-    assert not any(step.damage for step in found.steps)
-
-
-@pytest.mark.parametrize(("name", "kinds"), SHOWN.items())
-def test_the_faulty_index_shows_damage(traces, name, kinds):
-    """With the fault it takes all steps of the trace, and what goes wrong is measured at the end."""
-    case = next(case for case in CASES if case.fault.name == name)
-    found = replay(
-        traces[name],
-        faulty_backend("index", name),
-        faulty=True,
-        faulty_system=case.fault.changed,
-    )
-    assert found.outcome == "damage_shown", found.message
-    assert {harm.kind for harm in found.steps[-1].damage} == kinds
-    assert all(harm.amount > 0 for harm in found.steps[-1].damage)
 
 
 @pytest.mark.parametrize(("name", "kinds"), ON_MUTANTS.items())
@@ -110,13 +60,6 @@ def test_a_tier_of_old_weights_brings_rows_that_no_new_request_can_use():
     assert {harm.kind for harm in cache.damage()} == {"rows", "logits"}
 
 
-def driven(instance, cache, walks, examples):
-    """The report of walks over the state graph of an instance, each step compared and without damage."""
-    listed = list(claims.by_name.values())
-    plan = make_plan(instance, listed, most=walks)
-    return run(instance, listed, lambda: cache, max_examples=examples, profile="ci", plan=plan)
-
-
 SMALL = index.make_instance("SMALL", "one request, one block, one sleep", epochs=1)
 PAIR = index.make_instance("PAIR", "two requests and one block", handles=2)
 
@@ -128,51 +71,19 @@ PAIR = index.make_instance("PAIR", "two requests and one block", handles=2)
 )
 def test_the_sound_index_does_all_that_a_small_instance_allows(instance, states, transitions):
     """In every state every event has the specified answer, the specified state after it, and no damage."""
-    machine, cache = Machine(instance), Cache()
-    cache.reset(instance)
-    (start,) = machine.initial_states()
-    assert cache.observe() == start
-    reached, steps = {start: cache}, 0
-    waiting = [start]
-    for state in waiting:
-        for event in machine.events():
-            if not machine.within_limits(state, event):
-                continue
-            wanted, after = machine.step(state, event), reached[state]
-            if wanted.kind == "accepted":
-                after = deepcopy(after)
-            reply = after.perform(event)
-            assert (reply.accepted, reply.code) == (wanted.kind == "accepted", wanted.code), event
-            assert after.observe() == wanted.state, event
-            assert after.damage() == [], event
-            steps += reply.accepted
-            if wanted.state not in reached:
-                reached[wanted.state] = after
-                waiting.append(wanted.state)
-    assert (len(reached), steps) == (states, transitions)
+    assert answer_everything(Cache(), instance) == (states, transitions)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("instance", index.INSTANCES[:4], ids=lambda made: made.name)
 def test_the_sound_index_does_a_part_of_what_larger_instances_allow(instance):
     """Every action and refusal that each instance without appends allows."""
-    report = driven(instance, Cache(), walks=60, examples=20)
+    report = sample(Cache(), instance, claims, walks=60, examples=20)
     assert report.holds, report.text()
 
 
-def test_every_fault_is_one_of_the_specification():
-    """A fault has the name of a mutation of the index, and other mutations have none."""
-    assert {fault_for(name) for name in FAULTS} == set(FAULTS)
-    assert set(SHOWN) <= set(FAULTS)
-    assert fault_for("wake.drop-guard.NOT_ASLEEP") is None
-
-
-def test_what_the_cache_lacks_is_told():
-    """An unknown fault and an instance with appends are refused with what there is."""
-    with pytest.raises(
-        ValueError, match=r"found the faults nothing\.of, expected names out of index"
-    ):
-        Cache(faults=("nothing.of",))
+def test_an_instance_with_appends_is_refused():
+    """The message says what the instance may not have."""
     with pytest.raises(ValueError, match="APPENDED has 1 members of Txn"):
         Cache().reset(index.APPENDED)
 
