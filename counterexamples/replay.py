@@ -21,7 +21,7 @@ from kvspec.counterexamples.format import Departure, Trace
 from kvspec.counterexamples.resolve import Resolved, is_initial, resolve
 from kvspec.counterexamples.results import Replay, ReplayStep
 from kvspec.counterexamples.systems import find_system
-from kvspec.models.backend import Backend, Damage, Reply
+from kvspec.models.backend import Backend, Damage, Placed, Reply
 from kvspec.models.concrete import Machine, Outcome, State, evaluate, show_event, show_state
 from kvspec.models.concrete.text import cells
 from kvspec.spec.language import Property, System
@@ -290,15 +290,18 @@ def _against_faulty(found: Resolved, backend: Backend) -> Replay:
 def _start(run: _Run, backend: Backend) -> Replay | None:
     """Reset the backend; a result if it does not begin where the trace begins."""
     found = run.found
+    begins = is_initial(found.machine, found.initial)
     try:
         backend.reset(found.machine.instance)
+        if begins and isinstance(backend, Placed):
+            backend.begin_in(found.initial)
     except ValueError as error:
         return run.end("not_replayable", f"{_name(backend)} does not take this instance: {error}")
     start = backend.observe()
     if start == found.initial:
         return None
     differs = "; ".join(_differences(found.machine, found.initial, start))
-    if is_initial(found.machine, found.initial):
+    if begins:
         return run.end("disagrees", f"after reset {differs}")
     return run.end(
         "not_replayable", f"the trace begins in a state that a backend cannot be put in: {differs}"

@@ -19,6 +19,7 @@ _WITH_MECHANISMS = (
     "completion",
     "coverage",
     "drafting",
+    "identity",
     "index",
     "ownership",
     "positions",

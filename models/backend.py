@@ -7,7 +7,7 @@ its state in the specification's words. The torch decode backend is one (`kvspec
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import attrs
 
@@ -35,7 +35,8 @@ class Damage:
     kind: "logits" (largest difference to an uncached run), "layers" (lengths that differ), "rows"
     (rows of another request), "owner" (rows read from a block that was freed or given twice), "order"
     (companions of a batch row that belong to different requests, or a handle in two rows), "receipt" (a
-    client was told of an append that is not its own). amount: the number; where: what it was measured on.
+    client was told of an append that is not its own), "waits" (who never gets on, whatever the others do).
+    amount: the number; where: what it was measured on.
     """
 
     kind: str
@@ -58,3 +59,14 @@ class Backend(Protocol):
 
     def damage(self) -> list[Damage]:
         """Every harm that can be measured now; none in a sound backend."""
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """A cache that can begin in any of the states in which its system may start.
+
+    One whose system has a single initial state needs none of this: `reset` puts it there.
+    """
+
+    def begin_in(self, initial: State) -> None:
+        """Take on an initial state of the instance of the last reset, with no step taken since."""

@@ -3,6 +3,7 @@
 from copy import deepcopy
 from typing import Any
 
+from kvspec.models.backend import Placed
 from kvspec.models.concrete import Machine
 from kvspec.properties.stateful import StatefulReport, make_plan, run
 from kvspec.spec.language import Instance, Properties
@@ -11,15 +12,21 @@ from kvspec.spec.language import Instance, Properties
 def answer_everything(cache: Any, instance: Instance, *shared: object) -> tuple[int, int]:
     """How many states and transitions a cache comes through: every event in every state is tried.
 
-    An event that must be refused without effect is tried on the cache itself, which it may not
-    change, any other on a copy; what is `shared`, such as the decoder, is not copied.
+    A cache of a system with several initial states begins in each of them. An event that must be
+    refused without effect is tried on the cache itself, which it may not change, any other on a copy;
+    what is `shared`, such as the decoder, is not copied.
     """
-    machine = Machine(instance)
+    machine, reached, taken = Machine(instance), {}, 0
+    kept = {id(each): each for each in shared}
     cache.reset(instance)
-    (start,) = machine.initial_states()
-    assert cache.observe() == start
-    assert cache.damage() == []
-    reached, waiting, taken = {start: cache}, [start], 0
+    for start in machine.initial_states():
+        begun = deepcopy(cache, dict(kept))
+        if isinstance(begun, Placed):
+            begun.begin_in(start)
+        assert begun.observe() == start
+        assert begun.damage() == []
+        reached[start] = begun
+    waiting = list(reached)
     events = machine.events()
     for state in waiting:
         for event in events:
@@ -27,7 +34,7 @@ def answer_everything(cache: Any, instance: Instance, *shared: object) -> tuple[
                 continue
             wanted, made = machine.step(state, event), reached[state]
             if wanted.kind == "accepted" or wanted.state != state:
-                made = deepcopy(made, {id(each): each for each in shared})
+                made = deepcopy(made, dict(kept))
             reply = made.perform(event)
             assert (reply.accepted, reply.code) == (wanted.kind == "accepted", wanted.code), event
             assert made.observe() == wanted.state, event
