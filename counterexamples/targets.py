@@ -21,6 +21,7 @@ _WITH_MECHANISMS = (
     "drafting",
     "identity",
     "index",
+    "locks",
     "ownership",
     "positions",
     "residency",
