@@ -24,6 +24,7 @@ _WITH_MECHANISMS = (
     "locks",
     "ownership",
     "positions",
+    "pressure",
     "residency",
     "run_ahead",
     "sessions",
