@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kvspec.counterexamples.errors import ReplayError
 from kvspec.counterexamples.files import dump_trace, write_trace
-from kvspec.counterexamples.format import Broken, Mutation, Trace
+from kvspec.counterexamples.format import DEADLOCK, Mutation, Trace
 from kvspec.counterexamples.record import trace_of
 from kvspec.models.concrete import Machine
 from kvspec.properties.atlas import Group
@@ -45,7 +45,7 @@ def trace_of_case(result: CaseResult) -> Trace:
     return trace_of(
         Machine(case.fault.on(case.instance)),
         broken.trace,
-        Broken(name="deadlock", kind="deadlock") if claim.kind == "end" else claim,
+        DEADLOCK if claim.kind == "end" else claim,
         mutation=Mutation(name=case.fault.name, description=case.fault.description),
         loop=broken.loop,
         provenance=PROVENANCE,

@@ -69,6 +69,10 @@ class Broken(Record, frozen=True, kw_only=True):
     kind: Kind
 
 
+DEADLOCK = Broken(name="deadlock", kind="deadlock")
+"""A state in which nothing goes on and nothing has ended, which is broken without a claim of its own."""
+
+
 class StepRecord(Record, frozen=True, kw_only=True):
     """A step: an action with its parameters, how it went, and the whole state after it."""
 

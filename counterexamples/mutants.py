@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 
 from kvspec.counterexamples.files import dump_trace, write_trace
-from kvspec.counterexamples.format import Broken, Mutation, Trace
+from kvspec.counterexamples.format import DEADLOCK, Broken, Mutation, Trace
 from kvspec.counterexamples.record import trace_of
 from kvspec.models.concrete import Machine
 from kvspec.properties.mutants import MutantResult, MutationReport
@@ -41,7 +41,7 @@ def trace_of_mutant(result: MutantResult, mutated: Mutated, properties: Properti
 def _broken(result: MutantResult, properties: Properties) -> Property | Broken:
     """What the mutant breaks; a deadlock is no claim of its own."""
     if result.kind == "deadlock":
-        return Broken(name="deadlock", kind="deadlock")
+        return DEADLOCK
     return properties[result.claim or ""]
 
 

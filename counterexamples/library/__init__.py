@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
+
+import msgspec
 
 from kvspec.counterexamples.errors import UnknownNameError
 from kvspec.counterexamples.files import read_trace
@@ -38,6 +41,12 @@ def library_path(name: str, folder: Path | None = None) -> Path:
             return chosen[0]
     names = [f"{path.parent.name}/{wanted}" for path in found] or [n for n in known if "/" not in n]
     raise UnknownNameError("trace" if not found else "single trace", name, names, "the library")
+
+
+@cache
+def library_traces() -> dict[Path, Trace]:
+    """All traces of the library by their files, as they are stored: `read_trace` checks one as well."""
+    return {path: msgspec.json.decode(path.read_bytes(), type=Trace) for path in library()}
 
 
 def library_trace(name: str, folder: Path | None = None) -> Trace:

@@ -18,7 +18,6 @@ from kvspec.counterexamples.systems import SPECIFICATION, KnownSystem
 from kvspec.report.results import within
 
 if TYPE_CHECKING:
-    from kvspec.counterexamples import Trace
     from kvspec.properties.atlas import Group
 
 UNCHECKED = "times, cases of claims, the exact number of replays"
@@ -226,25 +225,18 @@ def _obligations(name: str) -> Counter[str]:
     return counts
 
 
-@cache
-def _traces() -> list[Trace]:
-    """The traces of the library."""
-    import msgspec
-
-    from kvspec.counterexamples.format import Trace
-    from kvspec.counterexamples.library import library
-
-    return [msgspec.json.decode(path.read_bytes(), type=Trace) for path in library()]
-
-
 def _killed(system: str) -> int:
     """How many mutants of a system have their trace in the library."""
-    return sum(trace.system == system and trace.mutation is not None for trace in _traces())
+    from kvspec.counterexamples.library import library_traces
+
+    return sum(t.system == system and t.mutation is not None for t in library_traces().values())
 
 
 def _replays() -> str:
     """The least and the largest number of replays: not every fault of a trace can be given to a cache."""
-    traces = _traces()
+    from kvspec.counterexamples.library import library_traces
+
+    traces = library_traces().values()
     cached = [trace for trace in traces if trace.system == "core"]
     faulty = sum(trace.mutation is not None for trace in cached)
     return f"replays {len(traces) + len(cached)} {len(traces) + len(cached) + faulty}"

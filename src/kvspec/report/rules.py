@@ -122,10 +122,7 @@ Place = tuple[str, str, str | None, str | None]
 @cache
 def _shown() -> dict[Place, _Shown]:
     """For each place of a rule the shortest stored trace of a mutant there; dropping it is told first."""
-    import msgspec
-
-    from kvspec.counterexamples.format import Trace
-    from kvspec.counterexamples.library import library
+    from kvspec.counterexamples.library import library_traces
     from kvspec.properties.mutation import mutate
 
     places = {
@@ -134,8 +131,7 @@ def _shown() -> dict[Place, _Shown]:
         for mutant in mutate(find_system(name).system).mutants
     }
     found: dict[Place, _Shown] = {}
-    for path in library():
-        trace = msgspec.json.decode(path.read_bytes(), type=Trace)
+    for path, trace in library_traces().items():
         place = places.get((trace.system, trace.mutation.name)) if trace.mutation else None
         if place is None or trace.property is None or trace.mutation is None:
             continue
