@@ -25,6 +25,7 @@ _WITH_MECHANISMS = (
     "ownership",
     "positions",
     "pressure",
+    "replica",
     "residency",
     "run_ahead",
     "sessions",
