@@ -30,6 +30,7 @@ _WITH_MECHANISMS = (
     "run_ahead",
     "sessions",
     "tables",
+    "tickets",
     "tiers",
     "transfer",
 )
