@@ -21,6 +21,10 @@ Reach = Callable[["Counterexample"], bool | None]
 """Says whether a search reached the state before the step; None if it cannot say."""
 
 
+NOT_REACHED = "not reached"
+"""How the label of a state begins that a whole search of an instance did not come to."""
+
+
 class ReplayError(RuntimeError):
     """The concrete engine does not confirm a solver's model: the translation has a fault."""
 
@@ -70,6 +74,11 @@ class Counterexample:
             lines.extend(f"  {line}" for line in changed.splitlines())
         if self.note:
             lines.append(self.note)
+        if self.label.startswith(NOT_REACHED):
+            lines.append(
+                "no run is known that breaks it: the claim does not prove itself; "
+                "state a lemma that excludes the state before the step"
+            )
         return "\n".join(lines)
 
 

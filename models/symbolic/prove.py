@@ -9,7 +9,13 @@ from pathlib import Path
 
 import attrs
 
-from kvspec.models.symbolic.counterexample import Counterexample, Reach, counterexample, replay
+from kvspec.models.symbolic.counterexample import (
+    NOT_REACHED,
+    Counterexample,
+    Reach,
+    counterexample,
+    replay,
+)
 from kvspec.models.symbolic.obligations import WITNESS, Obligation, enabled, obligations
 from kvspec.models.symbolic.pool import Answer, SolverPool
 from kvspec.models.symbolic.refine import refinement_obligations
@@ -184,7 +190,7 @@ class Prover:
         reached = self.reach(found)
         if reached is None:
             return found
-        label = "reachable" if reached else f"not reached on {found.instance!r}"
+        label = "reachable" if reached else f"{NOT_REACHED} on {found.instance!r}"
         return attrs.evolve(found, label=label)
 
     def _witness(self, pool: SolverPool, each: Obligation) -> Item:

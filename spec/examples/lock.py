@@ -16,6 +16,7 @@ from kvspec.spec.language import (
     implies,
     instance,
     member,
+    one_of,
 )
 
 
@@ -34,6 +35,11 @@ class Place(Enum):
 
 NOT_THERE = ErrorCode("NOT_THERE", "the process is at another place")
 TAKEN = ErrorCode("TAKEN", "the lock is taken")
+
+
+def past(place: Expr) -> Expr:
+    """Whether a process at this place has gone by the lock."""
+    return one_of(place, Place.ENTERING, Place.INSIDE)
 
 
 def _make(name: str, *, atomic: bool) -> tuple[System, Properties]:
@@ -81,6 +87,20 @@ def _make(name: str, *, atomic: bool) -> tuple[System, Properties]:
             Process,
             lambda a, b: implies((place[a] == Place.INSIDE) & (place[b] == Place.INSIDE), a == b),
         )
+
+    if atomic:  # of the broken lock these fail before two are inside
+
+        @claims.lemma
+        def at_most_one_is_past_the_lock() -> Expr:
+            """Of two processes that are entering or inside, both are the same."""
+            return forall(
+                Process, Process, lambda a, b: implies(past(place[a]) & past(place[b]), a == b)
+            )
+
+        @claims.lemma
+        def the_lock_is_taken_by_who_is_past_it() -> Expr:
+            """While a process is entering or inside, the lock is taken."""
+            return forall(Process, lambda p: implies(past(place[p]), held.value))
 
     @claims.witness
     def reaches_the_inside() -> Expr:

@@ -123,6 +123,49 @@ def outcomes_agree() -> Expr:
     return forall(Rm, Rm, lambda a, b: implies(work[a] == Work.COMMITTED, work[b] != Work.ABORTED))
 
 
+@properties.lemma
+def what_was_sent_was_decided() -> Expr:
+    """Commit was sent exactly if the outcome is to commit, and Abort if it is to abort."""
+    committed, aborted = (
+        sent == (decision.value == outcome)
+        for sent, outcome in (
+            (commit_sent.value, Decision.DONE_COMMITTED),
+            (abort_sent.value, Decision.DONE_ABORTED),
+        )
+    )
+    return committed & aborted
+
+
+@properties.lemma
+def commitment_needs_all_prepared() -> Expr:
+    """Once Commit was sent, every resource manager is known to be prepared."""
+    return implies(commit_sent.value, forall(Rm, lambda r: ready[r]))
+
+
+@properties.lemma
+def who_is_known_to_be_prepared_has_said_so() -> Expr:
+    """The transaction manager knows only what was sent to it."""
+    return forall(Rm, lambda r: implies(ready[r], said[r]))
+
+
+@properties.lemma
+def who_is_prepared_aborts_only_when_told() -> Expr:
+    """A resource manager that said Prepared does not work any more, and aborts only after Abort."""
+    return forall(
+        Rm,
+        lambda r: implies(
+            said[r],
+            (work[r] != Work.WORKING) & implies(work[r] == Work.ABORTED, abort_sent.value),
+        ),
+    )
+
+
+@properties.lemma
+def who_commits_was_told_to() -> Expr:
+    """A resource manager commits only after Commit."""
+    return forall(Rm, lambda r: implies(work[r] == Work.COMMITTED, commit_sent.value))
+
+
 @properties.witness
 def reaches_commitment() -> Expr:
     """All resource managers commit."""

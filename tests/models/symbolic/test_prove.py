@@ -117,15 +117,17 @@ def test_a_reach_function_labels_counterexamples(planted: Any) -> None:
     """The caller's search says whether the state before the step was reached."""
     system = planted("publish", "STALE_GENERATION")
     name = "step:publication_is_of_the_captured_generation:publish"
-    labels = []
+    labels, told = [], []
     for answer in (True, False, None):
         report = prove(system, peer.properties, workers=0, only=[name], reach=lambda _, a=answer: a)
         found = report[name].counterexample
         assert found is not None
         labels.append(found.label)
+        told.append("no run is known that breaks it" in found.show())
     assert labels[0] == "reachable"
     assert labels[1].startswith("not reached on peer/counterexample")
     assert labels[2] == "not searched"
+    assert told == [False, True, False]
 
 
 def drops(*, guarded: bool) -> tuple[System, Properties]:
