@@ -8,16 +8,17 @@ from kvspec.spec.handles import Handle, Layer, Phase, phase
 from kvspec.spec.language import Expr, exists, forall, weak
 from kvspec.spec.prefix import Block, evict, filled, owner
 from kvspec.spec.transfer import (
-    acknowledge_abort,
     admit_rows,
+    cancel,
     drain,
+    end_lease,
     give_up,
     list_entry,
-    push,
     recompute,
     register,
 )
 from kvspec.spec.transfer_record import (
+    Lease,
     Notice,
     NoticeState,
     Sender,
@@ -28,9 +29,11 @@ from kvspec.spec.transfer_record import (
     block,
     block_pin,
     entry_pin,
+    is_complete,
     is_load,
     is_over,
     landed,
+    lease,
     notice_attempt,
     notice_of,
     notice_state,
@@ -89,6 +92,24 @@ def reaches_a_pinned_block_of_nobody() -> Expr:
             & (block[t] == b)
             & forall(Handle, lambda h: ~owner[b, h])
         ),
+    )
+
+
+@transfer.witness
+def reaches_a_sender_that_writes_in_vain() -> Expr:
+    """A transfer is drained whose sender has not stopped: its lease has ended."""
+    return exists(
+        Transfer,
+        lambda t: (stage[t] == Stage.DRAINED) & (sender[t] == Sender.PUSHING),
+    )
+
+
+@transfer.witness
+def reaches_an_answer_to_an_abort() -> Expr:
+    """A transfer was given up, and its sender's word has come before all layers were written."""
+    return exists(
+        Transfer,
+        lambda t: (stage[t] == Stage.FAILED) & (lease[t] == Lease.RETURNED) & ~is_complete(t),
     )
 
 
@@ -155,7 +176,7 @@ def reaches_a_half_written_target() -> Expr:
 _ENDING = (
     weak(register, "t"),
     weak(give_up, "t"),
-    weak(acknowledge_abort, "t"),
+    weak(end_lease, "t"),
     weak(drain, "t"),
     weak(admit_rows, "t"),
     weak(list_entry, "t"),
@@ -164,23 +185,23 @@ _ENDING = (
 
 @transfer.leads_to(*_ENDING)
 def every_started_transfer_reaches_an_outcome(t: Transfer) -> tuple[Expr, Expr]:
-    """A transfer that moves bytes ends visible or drained, if a sender that lives answers its abort."""
+    """A transfer that moves bytes ends visible or drained, whatever its sender does."""
     return ~is_over(t) & (stage[t] != Stage.QUEUED), is_over(t)
 
 
-@transfer.leads_to(*_ENDING, weak(push, "t"))
+@transfer.leads_to(*_ENDING, weak(cancel, "t"))
 def every_pin_is_dropped(t: Transfer) -> tuple[Expr, Expr]:
-    """What a transfer pins it gives back in the end."""
+    """What a transfer pins it gives back in the end, whatever its sender does."""
     return block_pin[t] | entry_pin[t], ~block_pin[t] & ~entry_pin[t]
 
 
-@transfer.leads_to(*_ENDING, weak(push, "t"), weak(evict, "b"))
+@transfer.leads_to(*_ENDING, weak(cancel, "t"), weak(evict, "b"))
 def every_block_without_owner_is_evicted(b: Block) -> tuple[Expr, Expr]:
     """A block that nobody owns is freed in the end, whoever pinned it."""
     return filled[b] & forall(Handle, lambda h: ~owner[b, h]), ~filled[b]
 
 
-@transfer.leads_to(*_ENDING, weak(push, "t"), weak(recompute, "h", "b"))
+@transfer.leads_to(*_ENDING, weak(cancel, "t"), weak(recompute, "h", "b"))
 def no_request_waits_for_rows_for_ever(h: Handle, b: Block) -> tuple[Expr, Expr]:
     """A ready request reads its block in the end, though its load be cancelled, lost or given up."""
     waits = (phase[h] == Phase.DECODE_READY) & owner[b, h] & arriving[b]

@@ -22,6 +22,7 @@ from kvspec.spec.transfer_record import (
     Content,
     Entry,
     EntryState,
+    Lease,
     Notice,
     NoticeState,
     Sender,
@@ -43,6 +44,7 @@ from kvspec.spec.transfer_record import (
     is_over,
     kept,
     landed,
+    lease,
     notice_attempt,
     notice_of,
     notice_state,
@@ -109,10 +111,35 @@ def a_lookup_finds_whole_rows() -> Expr:
 
 @transfer.invariant
 def nothing_is_written_to_what_is_not_pinned() -> Expr:
-    """As long as a sender may write, both ends of its transfer are pinned."""
+    """As long as a target takes what a sender writes, both ends of its transfer are pinned."""
     return forall(
         Transfer,
-        lambda t: implies(sender[t] == Sender.PUSHING, block_pin[t] & entry_pin[t]),
+        lambda t: implies(
+            (sender[t] == Sender.PUSHING) & (lease[t] != Lease.ENDED), block_pin[t] & entry_pin[t]
+        ),
+    )
+
+
+@transfer.invariant
+def who_gave_its_word_writes_nothing() -> Expr:
+    """A sender that has returned its lease is quiet."""
+    return forall(
+        Transfer,
+        lambda t: implies(~is_over(t) & (lease[t] == Lease.RETURNED), sender[t] == Sender.QUIET),
+    )
+
+
+@transfer.invariant
+def a_sender_has_a_lease_as_long_as_its_transfer_runs() -> Expr:
+    """A sender has a lease while its transfer runs, none before or after, and its word returns it."""
+    return forall(
+        Transfer,
+        lambda t: (
+            implies(stage[t] == Stage.RUNNING, lease[t] == Lease.HELD)
+            & implies(stage[t] == Stage.QUEUED, lease[t] == Lease.ENDED)
+            & implies(stage[t] == Stage.WRITTEN, lease[t] == Lease.RETURNED)
+            & implies(is_over(t), lease[t] != Lease.HELD)
+        ),
     )
 
 
@@ -281,14 +308,16 @@ def no_wait_is_closed_under_a_running_transfer() -> Expr:
 
 
 @transfer.lemma
-def a_report_is_of_an_attempt_that_wrote_all() -> Expr:
-    """If a notice was sent for the present attempt, its sender has written every layer and is quiet."""
+def who_sent_a_notice_is_quiet() -> Expr:
+    """A sender that sent a notice of the present attempt is quiet, and has written all but for an abort."""
     return forall(
         Notice,
         Transfer,
         lambda n, t: implies(
             reports(n, t) & ~is_over(t),
-            is_complete(t) & (sender[t] == Sender.QUIET) & (stage[t] != Stage.QUEUED),
+            (is_complete(t) | (stage[t] == Stage.FAILED))
+            & (sender[t] == Sender.QUIET)
+            & (stage[t] != Stage.QUEUED),
         ),
     )
 
@@ -307,11 +336,13 @@ def no_report_is_of_an_attempt_to_come() -> Expr:
 
 @transfer.lemma
 def senders_write_for_running_transfers() -> Expr:
-    """A sender writes in a transfer that runs or was given up, and in no other."""
+    """A sender writes in a transfer that runs or was given up, or in vain when that is drained."""
     return forall(
         Transfer,
         lambda t: implies(
-            sender[t] == Sender.PUSHING, one_of(stage[t], Stage.RUNNING, Stage.FAILED)
+            sender[t] == Sender.PUSHING,
+            one_of(stage[t], Stage.RUNNING, Stage.FAILED)
+            | ((stage[t] == Stage.DRAINED) & (lease[t] == Lease.ENDED)),
         ),
     )
 

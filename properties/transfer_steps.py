@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvspec.properties.transfer_claims import reports, transfer
 from kvspec.spec.handles import Handle, Layer, Phase, generation, phase
 from kvspec.spec.language import (
+    TRUE,
     Expr,
     after,
     all_of,
@@ -23,6 +24,7 @@ from kvspec.spec.transfer import (
     crash,
     deliver,
     drop,
+    end_lease,
     lose,
     place,
     recompute,
@@ -38,6 +40,7 @@ from kvspec.spec.transfer_record import (
     Direction,
     Entry,
     EntryState,
+    Lease,
     Notice,
     NoticeState,
     Sender,
@@ -56,6 +59,7 @@ from kvspec.spec.transfer_record import (
     is_complete,
     is_load,
     is_over,
+    lease,
     notice_attempt,
     notice_of,
     notice_state,
@@ -192,13 +196,42 @@ def bytes_that_move_are_not_cancelled_at_once() -> Expr:
 
 
 @transfer.step
-def an_end_is_given_back_when_its_sender_is_done() -> Expr:
-    """A transfer that was given up is drained only when its sender writes no more."""
+def an_end_is_given_back_when_nothing_more_is_taken() -> Expr:
+    """A transfer that was given up is drained when its sender is quiet, or the target refuses its writes."""
     return forall(
         Transfer,
         lambda t: implies(
             (stage[t] == Stage.FAILED) & (after(stage[t]) == Stage.DRAINED),
-            sender[t] != Sender.PUSHING,
+            (sender[t] == Sender.QUIET) | (lease[t] == Lease.ENDED),
+        ),
+    )
+
+
+@transfer.step
+def a_lease_ends_after_giving_up() -> Expr:
+    """The lease of a sender ends when its transfer was given up and before it is drained."""
+    ended = exists(
+        Transfer,
+        lambda t: (
+            (stage[t] == Stage.FAILED) & (lease[t] == Lease.HELD) & (after(lease[t]) == Lease.ENDED)
+        ),
+    )
+    return implies(fired(end_lease), ended) & forall(
+        Transfer,
+        lambda t: implies(
+            (lease[t] == Lease.HELD) & (after(lease[t]) == Lease.ENDED), fired(end_lease)
+        ),
+    )
+
+
+@transfer.step
+def a_lease_is_returned_by_who_has_it() -> Expr:
+    """A lease that is returned ran until then: one that has ended is not returned any more."""
+    return forall(
+        Transfer,
+        lambda t: implies(
+            (lease[t] != Lease.RETURNED) & (after(lease[t]) == Lease.RETURNED),
+            lease[t] == Lease.HELD,
         ),
     )
 
@@ -323,21 +356,21 @@ def a_sender_writes_when_its_transfer_runs() -> Expr:
 
 
 @transfer.step
-def a_sender_stops_in_one_of_three_ways() -> Expr:
-    """A sender dies by a crash, and else stops with its report or with its answer to an abort."""
+def a_sender_stops_in_one_of_four_ways() -> Expr:
+    """A sender dies by a crash, and else stops with its report, its answer to an abort, or a new attempt."""
 
-    def some_sender(becomes: Expr, *stages: Expr) -> Expr:
+    def some_sender(becomes: Expr, of: Expr | None = None) -> Expr:
         return exists(
             Transfer,
             lambda t: (
                 (sender[t] == Sender.PUSHING)
                 & (after(sender[t]) == becomes)
-                & one_of(stage[t], *stages)
+                & (after(stage[t]) == stage[t])
+                & (TRUE if of is None else stage[t] == of)
             ),
         )
 
-    at_all = (Stage.RUNNING, Stage.FAILED)
-    died, stopped = some_sender(Sender.DEAD, *at_all), some_sender(Sender.QUIET, *at_all)
+    died, stopped = some_sender(Sender.DEAD), some_sender(Sender.QUIET)
     return (
         implies(fired(crash), died)
         & implies(died, fired(crash))
@@ -348,25 +381,23 @@ def a_sender_stops_in_one_of_three_ways() -> Expr:
 
 
 @transfer.step
-def a_report_has_the_number_of_its_attempt() -> Expr:
-    """A notice is sent by a sender that has written every layer, with the number of its attempt."""
-    return implies(
-        fired(report),
-        exists(
-            Notice,
-            lambda n: (
-                (notice_state[n] == NoticeState.UNUSED)
-                & (after(notice_state[n]) == NoticeState.IN_FLIGHT)
-            ),
+def a_notice_has_the_number_of_its_attempt() -> Expr:
+    """A sender's word has the number of its attempt, and is of a whole one or the answer to an abort."""
+    sent = exists(
+        Notice,
+        lambda n: (
+            (notice_state[n] == NoticeState.UNUSED)
+            & (after(notice_state[n]) == NoticeState.IN_FLIGHT)
         ),
-    ) & forall(
+    )
+    return implies(fired(report) | fired(acknowledge_abort), sent) & forall(
         Notice,
         Transfer,
         lambda n, t: implies(
             (notice_state[n] == NoticeState.UNUSED)
             & (after(notice_state[n]) != NoticeState.UNUSED)
             & (after(notice_of[n]) == t),
-            is_complete(t)
+            (is_complete(t) | (stage[t] == Stage.FAILED))
             & (sender[t] == Sender.PUSHING)
             & (after(notice_attempt[n]) == attempt[t]),
         ),

@@ -2,7 +2,8 @@
 
 A transfer is named by its writer and key, so that tries of the same one are told apart by their number alone.
 `content` and `kept` are what is really there, which no engine knows and no guard asks; `arriving`,
-`entry_state`, `stage` and the pins are what an engine goes by.
+`entry_state`, `stage`, `lease` and the pins are what an engine goes by. Only what a sender itself does next
+depends on `sender`.
 Left out: where bytes are while they move.
 """
 
@@ -38,7 +39,7 @@ class Entry(Open):
 
 
 class Notice(Open):
-    """A sender's message that all is written."""
+    """A sender's message that it writes no more for an attempt."""
 
 
 class Attempt(Natural):
@@ -77,11 +78,22 @@ class Waiter(Enum):
 
 
 class Sender(Enum):
-    """What the sender does: it may write as long as it pushes."""
+    """What the sender really does, which nobody else knows: it writes as long as it pushes."""
 
     QUIET = member()
     PUSHING = member()
     DEAD = member()
+
+
+class Lease(Enum):
+    """What the ends of a transfer go by: its sender may write, has said that it writes no more, or may not.
+
+    Where a lease has ended, or was never given, the target refuses what the sender writes.
+    """
+
+    ENDED = member()
+    HELD = member()
+    RETURNED = member()
 
 
 class Content(Enum):
@@ -130,6 +142,10 @@ NO_END_WAITS = error_code(
 )
 TRANSFER_NOT_RUNNING = error_code("TRANSFER_NOT_RUNNING", "the transfer does not run")
 TRANSFER_NOT_GIVEN_UP = error_code("TRANSFER_NOT_GIVEN_UP", "the transfer was not given up")
+LEASE_ENDED = error_code(
+    "LEASE_ENDED", "the lease has run out: the peer may not touch the rows", FailureClass.OWNERSHIP
+)
+NO_LEASE = error_code("NO_LEASE", "the sender has no lease that could end")
 STILL_PUSHING = error_code("STILL_PUSHING", "the sender may still write to the target")
 NOT_WRITTEN = error_code("NOT_WRITTEN", "the transfer was not written completely")
 OTHER_DIRECTION = error_code("OTHER_DIRECTION", "the transfer goes the other way")
@@ -192,6 +208,13 @@ remembered = transfer.variable(
 )
 sender = transfer.variable(
     "sender", Transfer, to=Sender, init=Sender.QUIET, meaning="what its sender does"
+)
+lease = transfer.variable(
+    "lease",
+    Transfer,
+    to=Lease,
+    init=Lease.ENDED,
+    meaning="the sender's right to write, as both ends know it",
 )
 landed = transfer.variable(
     "landed", Transfer, Layer, to=Bool, init=False, meaning="the sender has written the layer"

@@ -60,15 +60,40 @@ def test_a_running_transfer_is_given_up_and_then_drained():
     seen.do("cancel_request", h=0).do("release", h=0)
     seen.refuse("drain", "STILL_PUSHING", t=0).refuse("evict", "BLOCK_PINNED", b=0)
     seen.do("land", t=0, l=0)
-    seen.do("acknowledge_abort", t=0).refuse("land", "NOT_PUSHING", t=0, l=1)
+    seen.do("acknowledge_abort", t=0, n=0).refuse("land", "NOT_PUSHING", t=0, l=1)
+    seen.refuse("drain", "STILL_PUSHING", t=0).do("deliver", n=0)
+    assert (seen["stage", 0], seen["lease", 0]) == ("FAILED", "RETURNED")
     seen.do("drain", t=0).do("evict", b=0)
 
 
-def test_a_dead_sender_holds_nothing():
-    """After a crash the timeout gives the transfer up, and nothing has to be acknowledged."""
-    seen = loading().do("register", t=0).do("crash", t=0).do("give_up", t=0)
-    seen.refuse("acknowledge_abort", "NOT_PUSHING", t=0).do("drain", t=0)
-    assert seen["arriving", 0], "the rows have not come, and nobody may read them"
+def test_nobody_can_tell_a_dead_sender_from_a_slow_one():
+    """After a crash the pins are held until the lease has ended, as they would be for a sender that lives."""
+    for harm in ("crash",), ():
+        seen = loading().do("register", t=0)
+        seen.refuse("end_lease", "TRANSFER_NOT_GIVEN_UP", t=0)
+        for action in harm:
+            seen.do(action, t=0)
+        seen.do("give_up", t=0).refuse("drain", "STILL_PUSHING", t=0)
+        seen.do("end_lease", t=0).refuse("end_lease", "NO_LEASE", t=0).do("drain", t=0)
+        assert seen["arriving", 0], "the rows have not come, and nobody may read them"
+
+
+def test_a_target_takes_nothing_after_the_lease():
+    """A sender that goes on writes in vain, also when rows were computed and the next attempt is queued."""
+    seen = loading().do("register", t=0).do("give_up", t=0).do("end_lease", t=0)
+    seen.refuse("land", "LEASE_ENDED", t=0, l=0).do("drain", t=0).do("recompute", h=0, b=0)
+    seen.refuse("land", "LEASE_ENDED", t=0, l=0)
+    seen.do("queue_load", t=0, h=0, b=0, e=0).refuse("land", "NOT_PUSHING", t=0, l=0)
+    seen.do("push", t=0).do("land", t=0, l=0)
+
+
+def test_the_answer_to_an_earlier_abort_returns_no_lease():
+    """It comes when the next attempt is given up as well, and the ends of that one stay pinned."""
+    seen = loading().do("register", t=0).do("give_up", t=0).do("acknowledge_abort", t=0, n=0)
+    seen.do("end_lease", t=0).do("drain", t=0).do("queue_load", t=0, h=0, b=0, e=0)
+    seen.do("push", t=0).do("register", t=0).do("give_up", t=0)
+    seen.refuse("deliver", "LATE_NOTICE", changes=True, n=0).refuse("drain", "STILL_PUSHING", t=0)
+    seen.do("acknowledge_abort", t=0, n=1).do("deliver", n=1).do("drain", t=0)
 
 
 def test_an_early_report_is_found_by_who_registers():
@@ -83,7 +108,7 @@ def test_an_early_report_is_found_by_who_registers():
 def test_a_late_report_is_taken_and_does_nothing():
     """A report of an attempt that timed out leaves the next attempt of the same store alone."""
     seen = write(storing()).do("report", t=0, n=0).do("register", t=0).do("give_up", t=0)
-    seen.do("drain", t=0).do("queue_store", t=0, h=0, b=0, e=1)
+    seen.do("end_lease", t=0).do("drain", t=0).do("queue_store", t=0, h=0, b=0, e=1)
     seen.do("push", t=0).do("register", t=0)
     before = seen["stage", 0], seen["attempt", 0]
     seen.refuse("deliver", "LATE_NOTICE", changes=True, n=0)
@@ -102,7 +127,8 @@ def test_a_report_twice_does_nothing():
 def test_a_lost_report_ends_in_a_timeout():
     """Without its report a transfer that wrote all is given up, and its entry is not listed."""
     seen = write(storing()).do("report", t=0, n=0).do("lose", n=0).do("register", t=0)
-    seen.refuse("deliver", "NOTICE_NOT_IN_FLIGHT", n=0).do("give_up", t=0).do("drain", t=0)
+    seen.refuse("deliver", "NOTICE_NOT_IN_FLIGHT", n=0).do("give_up", t=0)
+    seen.do("end_lease", t=0).do("drain", t=0)
     assert (seen["entry_state", 1], seen["kept", 1, 0]) == ("ABSENT", False)
 
 
@@ -111,7 +137,9 @@ def test_blocks_whose_rows_are_still_coming_are_read_by_nobody():
     seen = loading(txns=1)
     seen.refuse("queue_store", "TRANSFER_IN_USE", t=0, h=0, b=0, e=1)
     seen.refuse("begin", "ROWS_ARRIVING", x=0, h=0, k=0, a=0, p=0, n=1)
-    seen.do("register", t=0).do("crash", t=0).do("give_up", t=0).do("drain", t=0)
+    seen.do("register", t=0).do("crash", t=0).do("give_up", t=0).do("end_lease", t=0).do(
+        "drain", t=0
+    )
     seen.refuse("queue_store", "ROWS_ARRIVING", t=0, h=0, b=0, e=1)
     seen.do("recompute", h=0, b=0).do("begin", x=0, h=0, k=0, a=0, p=0, n=1)
 
@@ -149,7 +177,7 @@ def test_a_lookup_finds_no_reserved_entry():
 def test_a_source_is_not_dropped_under_a_load():
     """The tier keeps an entry as long as a load reads it."""
     seen = loading().refuse("drop", "ENTRY_PINNED", e=0)
-    seen.do("register", t=0).do("give_up", t=0).do("acknowledge_abort", t=0).do("drain", t=0)
+    seen.do("register", t=0).do("give_up", t=0).do("end_lease", t=0).do("drain", t=0)
     seen.do("drop", e=0)
 
 

@@ -6,7 +6,8 @@ prompt of its own, so that whose rows a buffer has is told by its bytes alone. A
 than the decoder moves several of them as one.
 Left out: the network; the prefix rows stand beside the rows that a handle appends.
 Damage: logits of the next token that are off, of a request that may read its block; rows of a visible entry
-that are not those of its key; bytes pinned for a transfer that nothing can end.
+that are not those of its key; bytes of the pool that cannot be given to anybody again, which is found by
+trying (`transfer_damage`).
 """
 
 from __future__ import annotations
@@ -16,31 +17,38 @@ from typing import Any, Final
 
 import attrs
 
-from kvspec.models.backend import Damage
+from kvspec.models.backend import Damage, Reply
+from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import State
 from kvspec.models.decode.backend import DecodeBackend
 from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_tables import RefusedError
-from kvspec.models.decode.mechanisms.tiers_rows import Chain, clear, copy, rows_of, size_of
+from kvspec.models.decode.mechanisms.tiers_rows import Chain, clear, copy, rows_of
+from kvspec.models.decode.mechanisms.transfer_damage import (
+    bytes_lost,
+    entries_that_are_not_whole,
+    logits_that_are_off,
+    rows_written_over,
+)
 from kvspec.models.decode.mechanisms.transfer_ends import (
     Letter,
     Move,
     Place,
     cells_of,
     content,
-    logits_off,
-    wrong_bytes,
 )
 from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
 
 FAULTS: Final = {
     "give_up.unpins-at-once": "an abort drops the pin of the block while the sender may still write",
-    "drain.drop-guard.STILL_PUSHING": "both pins are dropped without waiting for the sender",
+    "drain.drop-guard.STILL_PUSHING": "both pins are dropped without the sender's word or the lease's end",
+    "drain.needs-an-answer": "both pins are dropped when the sender's word has come, and only then",
+    "land.drop-guard.LEASE_ENDED": "writes are taken after the end of the lease",
     "deliver.drop-guard.LATE_NOTICE": "a report of another attempt completes the present one",
     "cancel_request.closes-the-transport": "a cancel closes what waits for a running transfer",
     "drain.lists-the-entry": "the entry of a store that failed is visible",
-    "queue_store.drop-guard.ROWS_ARRIVING": "blocks are stored before their own rows are there",
+    "queue_store.under-a-load": "blocks are stored that a load under way is to fill",
 }
 """Every fault that the cache can be given, by name, with what it does."""
 
@@ -70,11 +78,14 @@ class Cache(DecodeBackend):
         self.blocks: list[Place] = []
         self.entries: list[Place] = []
         self.letters: list[Letter] = []
+        self._made: Instance
+        self._events: list[Event] = []
         self._layers = 0
         self._prompts = 0
 
     def reset(self, instance: Instance) -> None:
         """Begin anew, with the sizes of an instance of `transfer`."""
+        self._made, self._events = instance, []
         self._layers = instance.sizes["Layer"]
         sizes = {name: n for name, n in instance.sizes.items() if name not in OWN}
         bounds = {name: n for name, n in instance.bounds.items() if name not in OWN}
@@ -105,7 +116,7 @@ class Cache(DecodeBackend):
             for name in (
                 *("queue_load", "queue_store", "cancel", "push", "land", "report", "crash"),
                 *("lose", "repeat", "register", "deliver", "give_up", "acknowledge_abort"),
-                *("drain", "admit_rows", "recompute", "list_entry", "place", "drop"),
+                *("end_lease", "drain", "admit_rows", "recompute", "list_entry", "place", "drop"),
             )
         }
 
@@ -132,6 +143,7 @@ class Cache(DecodeBackend):
                 tuple(m.waiter for m in moves),
                 tuple(m.remembered for m in moves),
                 tuple(m.sender for m in moves),
+                tuple(m.lease for m in moves),
                 tuple(done for m in moves for done in m.landed),
                 tuple(m.fill for m in moves),
                 tuple(b.fill for b in self.blocks),
@@ -149,29 +161,45 @@ class Cache(DecodeBackend):
             )
         )
 
-    def damage(self) -> list[Damage]:
-        """What the backend measures, logits that are off, entries that are not whole, pins for ever."""
-        found = super().damage()
-        owners = self._held().pool.owners
-        for number, block in enumerate(self.blocks):
-            if owners[number] and not block.arriving and self._wrong_bytes(block):
-                most, where = logits_off(block), f"block{number}"
-                text = f"logits behind the rows of {where} are off by {most:g}"
-                found.append(Damage("logits", where, most, text))
-        for number, entry in enumerate(self.entries):
-            wrong = self._wrong_bytes(entry)
-            if entry.state == "VISIBLE" and wrong:
-                text = f"{wrong} bytes of entry{number} are not those of its key, and it is found"
-                found.append(Damage("rows", f"entry{number}", float(wrong), text))
-        for number, move in enumerate(self.moves):
-            if move.stage == "RUNNING" and move.waiter == "CLOSED" and move.block is not None:
-                size = size_of(self.blocks[move.block].buffer)
-                text = f"transfer{number} pins {size} bytes, and nothing can end it"
-                found.append(Damage("owner", f"transfer{number}", float(size), text))
-        return found
+    def perform(self, event: Event) -> Reply:
+        """Carry out an event, or refuse it, and remember it."""
+        self._events.append(event)
+        return super().perform(event)
 
-    def _wrong_bytes(self, place: Place) -> int:
-        return wrong_bytes(place, self._layers)
+    def damage(self) -> list[Damage]:
+        """What the backend measures, logits that are off, entries that are not whole, bytes lost."""
+        read = [bool(owned) for owned in self._held().pool.owners]
+        return [
+            *super().damage(),
+            *logits_that_are_off(self.blocks, read, self.layers),
+            *entries_that_are_not_whole(self.entries, self.layers),
+            *rows_written_over(self),
+            *bytes_lost(self),
+        ]
+
+    @property
+    def layers(self) -> int:
+        """Layers of the instance."""
+        return self._layers
+
+    @property
+    def phases(self) -> list[str]:
+        """The phase of each handle."""
+        return [slot.entry.phase for slot in self._held().slots]
+
+    @property
+    def unowned(self) -> list[int]:
+        """Blocks with rows that no request owns."""
+        owners = self._held().pool.owners
+        return [b for b, owned in enumerate(owners) if not owned and self._is_filled(b)]
+
+    def again(self) -> Cache:
+        """Another cache in the same state: with the same faults, after the same events."""
+        made = type(self)(faults=tuple(self.forgets))
+        made.reset(self._made)
+        for event in self._events:
+            made.perform(event)
+        return made
 
     def _new_prompt(self) -> Chain:
         self._prompts = (self._prompts + 1) % PROMPTS
@@ -232,6 +260,7 @@ class Cache(DecodeBackend):
         m.block, m.entry, m.block_pin, m.entry_pin = b, e, True, True
         m.waiter, m.remembered, m.fill = "ABSENT", False, self.blocks[b].fill
         m.landed = [False] * self._layers
+        m.sender, m.lease = "QUIET", "ENDED"
 
     def _queue_load(self, t: int, h: int, b: int, e: int) -> None:
         """Pin a visible entry and a block whose rows give way to it."""
@@ -268,7 +297,8 @@ class Cache(DecodeBackend):
         _need(m.is_over, "TRANSFER_IN_USE", f"the transfer is {m.stage}")
         _need(entry.state == "ABSENT", "ENTRY_IN_USE", f"the entry is {entry.state}")
         self._need_ready(h)
-        if "queue_store.drop-guard.ROWS_ARRIVING" not in self.forgets:
+        loading = any(o.block_pin and o.block == b and o.direction == "LOAD" for o in self.moves)
+        if not (loading and "queue_store.under-a-load" in self.forgets):
             _need(not block.arriving, "ROWS_ARRIVING", f"block{b} is still being loaded")
         _need(b in self._owned(h), "NOT_OWNED", f"handle{h} has no claim on block{b}")
         self._queue(m, "STORE", h, b, e)
@@ -292,12 +322,14 @@ class Cache(DecodeBackend):
     def _push(self, t: int) -> None:
         m = self.moves[t]
         _need(m.stage == "QUEUED", "TRANSFER_NOT_QUEUED", f"the transfer is {m.stage}")
-        m.stage, m.sender = "RUNNING", "PUSHING"
+        m.stage, m.sender, m.lease = "RUNNING", "PUSHING", "HELD"
 
     def _land(self, t: int, l: int) -> None:  # the parameter's name in the specification
         """Copy the rows of one layer, whatever became of the target."""
         m = self.moves[t]
         _need(m.sender == "PUSHING", "NOT_PUSHING", f"the sender is {m.sender}")
+        if "land.drop-guard.LEASE_ENDED" not in self.forgets:
+            _need(m.lease != "ENDED", "LEASE_ENDED", "the target takes nothing from the sender")
         block, entry = self._ends(m)
         source, target = (entry, block) if m.direction == "LOAD" else (block, entry)
         cells = cells_of(l, self._layers)
@@ -315,8 +347,12 @@ class Cache(DecodeBackend):
         _need(m.sender == "PUSHING", "NOT_PUSHING", f"the sender is {m.sender}")
         _need(all(m.landed), "CHUNKS_MISSING", f"{m.landed.count(False)} layers are not written")
         _need(letter.state == "UNUSED", "NOTICE_IN_USE", f"the notice is {letter.state}")
-        m.sender = "QUIET"
-        letter.state, letter.of, letter.attempt = "IN_FLIGHT", t, m.attempt
+        self._give_word(t, letter)
+
+    def _give_word(self, t: int, letter: Letter) -> None:
+        """The sender is quiet, and its word is on the way."""
+        self.moves[t].sender = "QUIET"
+        letter.state, letter.of, letter.attempt = "IN_FLIGHT", t, self.moves[t].attempt
 
     def _crash(self, t: int) -> None:
         m = self.moves[t]
@@ -341,7 +377,7 @@ class Cache(DecodeBackend):
         _need(m.waiter == "ABSENT", "WAITER_REGISTERED", f"the waiter is {m.waiter}")
         m.waiter = "WAITING"
         if m.remembered:
-            m.stage = "WRITTEN"
+            m.stage, m.lease = "WRITTEN", "RETURNED"
 
     def _deliver(self, n: int) -> None:
         """Take a notice; it completes the attempt that it names, if somebody waits for it."""
@@ -352,11 +388,13 @@ class Cache(DecodeBackend):
         if "deliver.drop-guard.LATE_NOTICE" not in self.forgets:
             late = f"found attempt {letter.attempt}, expected {m.attempt}"
             _need(letter.attempt == m.attempt, "LATE_NOTICE", late)
-        _need(m.stage == "RUNNING", "REPEATED_NOTICE", f"the transfer is {m.stage}")
+        _need(m.lease == "HELD", "REPEATED_NOTICE", f"the lease is {m.lease}")
         if m.waiter != "WAITING":
             m.remembered = True
             raise RefusedError("EARLY_NOTICE", f"the waiter is {m.waiter}")
-        m.stage = "WRITTEN"
+        m.lease = "RETURNED"
+        if m.stage == "RUNNING":
+            m.stage = "WRITTEN"
 
     def _give_up(self, t: int) -> None:
         m = self.moves[t]
@@ -366,17 +404,27 @@ class Cache(DecodeBackend):
         if "give_up.unpins-at-once" in self.forgets:
             m.block_pin = False
 
-    def _acknowledge_abort(self, t: int) -> None:
-        m = self.moves[t]
+    def _acknowledge_abort(self, t: int, n: int) -> None:
+        m, letter = self.moves[t], self.letters[n]
         _need(m.stage == "FAILED", "TRANSFER_NOT_GIVEN_UP", f"the transfer is {m.stage}")
         _need(m.sender == "PUSHING", "NOT_PUSHING", f"the sender is {m.sender}")
-        m.sender = "QUIET"
+        _need(letter.state == "UNUSED", "NOTICE_IN_USE", f"the notice is {letter.state}")
+        self._give_word(t, letter)
+
+    def _end_lease(self, t: int) -> None:
+        m = self.moves[t]
+        _need(m.stage == "FAILED", "TRANSFER_NOT_GIVEN_UP", f"the transfer is {m.stage}")
+        _need(m.lease == "HELD", "NO_LEASE", f"the lease is {m.lease}")
+        m.lease = "ENDED"
 
     def _drain(self, t: int) -> None:
         m = self.moves[t]
         _need(m.stage == "FAILED", "TRANSFER_NOT_GIVEN_UP", f"the transfer is {m.stage}")
+        enough = {"RETURNED", "ENDED"}
+        if "drain.needs-an-answer" in self.forgets:
+            enough = {"RETURNED"}
         if "drain.drop-guard.STILL_PUSHING" not in self.forgets:
-            _need(m.sender != "PUSHING", "STILL_PUSHING", "the sender may still write")
+            _need(m.lease in enough, "STILL_PUSHING", f"the lease is {m.lease}")
         m.end("DRAINED")
         self._give_back(m)
 

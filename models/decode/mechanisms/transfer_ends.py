@@ -35,6 +35,7 @@ class Move:
     waiter: str = "ABSENT"
     remembered: bool = False
     sender: str = "QUIET"
+    lease: str = "ENDED"
     landed: list[bool] = field(factory=list)
     fill: int = 0
 

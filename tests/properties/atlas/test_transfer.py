@@ -7,11 +7,11 @@ from kvspec.models.concrete import Machine
 from kvspec.models.explicit import compile_instance
 from kvspec.properties.atlas import handoff, transfer
 from kvspec.properties.atlas.run import search_faulty
+from kvspec.properties.atlas.transfer import bare
 from kvspec.properties.handoff import handoff as handoff_claims
-from kvspec.properties.transfer import transfer as transfer_claims
 from kvspec.spec.handoff import expire, withdraw
-from kvspec.spec.language import strong
-from kvspec.spec.transfer import crash
+from kvspec.spec.language import strong, weak
+from kvspec.spec.transfer import acknowledge_abort, crash, deliver, end_lease, lose, report
 
 CASES = {
     f"{group.name}-{number}": case
@@ -44,14 +44,29 @@ def test_the_chunk_lands_on_rows_that_were_computed():
     assert machine.value(found.trace[-1].state, "content", 0, 0) == "NOTHING"
 
 
-def test_only_a_dead_sender_makes_the_hold_a_leak():
-    """Without the crash of a sender, waiting for its answer frees every block in the end."""
-    case = CASES["A-B07-3"]
-    faulty = case.fault.on(case.instance)
-    kept = {n: a for n, a in faulty.system.actions.items() if n != crash.name}
+def test_the_lease_has_ended_where_the_chunk_is_taken():
+    """The target was given back as the rule says, and takes a layer that the rule has it refuse."""
+    machine, events, found = broken("A-B07-3")
+    told = [event.action for event in events]
+    assert (
+        told.index("end_lease") < told.index("drain") < told.index("recompute") < told.index("land")
+    )
+    assert machine.value(found.trace[-1].state, "lease", 0) == "ENDED"
+
+
+def test_an_answer_that_comes_is_all_that_the_hold_needs():
+    """If senders answer before the lease ends and no notice is lost, every block is freed in the end."""
+    case = CASES["A-B07-4"]
+    faulty = case.fault.on(bare("ANSWERED", "", None, layers=0))
+    away = {crash.name, lose.name, end_lease.name}
+    kept = {name: action for name, action in faulty.system.actions.items() if name not in away}
     steady = attrs.evolve(faulty, system=attrs.evolve(faulty.system, actions=kept))
-    result = compile_instance(steady, [transfer_claims[case.claim]]).explore(coverage=False)
-    assert result.verdict == "holds"
+    claim = case.property
+    own = tuple(fair for fair in claim.fairness if fair.action.name not in away)
+    answers = (weak(report, "t", "n"), weak(acknowledge_abort, "t", "n"), weak(deliver, "n"))
+    for assumed, verdict in ((own, "violated"), ((*own, *answers), "holds")):
+        asked = attrs.evolve(claim, fairness=assumed)
+        assert compile_instance(steady, [asked]).explore(coverage=False).verdict == verdict
 
 
 def test_the_report_that_is_taken_is_of_the_attempt_before():
@@ -78,6 +93,18 @@ def test_the_transfer_stays_where_it_is(name):
     for step in found.trace[found.loop :]:
         seen = [machine.value(step.state, at, 0) for at in ("stage", "waiter", "block_pin")]
         assert seen == ["RUNNING", "CLOSED", True]
+
+
+def test_both_transfers_are_under_way_when_the_store_reads():
+    """In A-B26 the load is pending when the store reads the block, and what was stored is loaded later."""
+    machine, events, found = broken("A-B26-2")
+    told = [(event.action, dict(event.values).get("t")) for event in events]
+    ended = told.index(("drain", 0))
+    assert told.index(("queue_load", 0)) < told.index(("land", 1)) < told.index(("give_up", 0))
+    assert told.index(("queue_load", 0), ended) < told.index(("admit_rows", 0))
+    state = found.trace[-1].state
+    assert machine.value(state, "entry", 0) == machine.value(state, "entry", 1) == 1
+    assert machine.value(state, "content", 0, 0) == "NOTHING"
 
 
 def test_the_lease_is_all_that_frees_what_a_cancel_ignored():

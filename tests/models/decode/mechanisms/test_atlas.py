@@ -30,6 +30,8 @@ DAMAGE = {
     "A-B06-3": {"logits", "layers"},
     "A-B07-1": {"logits"},
     "A-B07-2": {"logits"},
+    "A-B07-3": {"logits"},
+    "A-B07-4": {"owner"},
     "A-B08-1": {"logits"},
     "A-B08-2": {"logits"},
     "A-B09-1": {"rows", "logits"},
@@ -165,7 +167,6 @@ DAMAGE = {
 """What is measured at the end of each case for which a cache has the mechanism."""
 WITHOUT_ROWS = {
     "A-B06-4": "a request is preempted for ever",
-    "A-B07-3": "a block waits for the answer of a dead sender",
     "A-B08-3": "a changed row is never uploaded",
     "A-B15-3": "the word for an end is written a second time",
     "A-B20-6": "its instance has an append, which this cache lacks",

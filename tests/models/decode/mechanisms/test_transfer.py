@@ -1,99 +1,128 @@
-"""Transfers of real rows: the atlas replayed, damage in numbers, and all that an instance allows."""
+"""Transfers of real rows: damage that is found by trying, and all that an instance allows."""
 
 import pytest
+from graph_walks import sample
 
-from kvspec.counterexamples.atlas_files import trace_of_case
-from kvspec.counterexamples.replay import replay
+from kvspec.models.backend import Reply
 from kvspec.models.concrete import Event
-from kvspec.models.decode.mechanisms.transfer import FAULTS, Cache, fault_for
-from kvspec.properties.atlas.run import run_case
-from kvspec.properties.atlas.transfer import GROUPS, NEXT_REQUEST, TWO_ATTEMPTS
-from kvspec.properties.stateful import make_plan, run
+from kvspec.models.decode.mechanisms.tiers_rows import copy, rows_of, size_of
+from kvspec.models.decode.mechanisms.transfer import Cache
+from kvspec.properties.atlas.transfer import NEXT_REQUEST, NOTHING_MOVES, TWO_ATTEMPTS
 from kvspec.properties.transfer import transfer as claims
 from kvspec.spec.transfer import APPENDS
 
-ALL = {f"{g.name}-{n}": case for g in GROUPS for n, case in enumerate(g.cases, 1)}
-SHOWN = {name: case for name, case in ALL.items() if fault_for(case.fault.name) is not None}
-HARM = {
-    "A-B07-1": "logits",
-    "A-B07-2": "logits",
-    "A-B10-1": "rows",
-    "A-B10-2": "logits",
-    "A-B14-1": "owner",
-    "A-B14-2": "owner",
-    "A-B24-1": "rows",
-    "A-B24-2": "logits",
-    "A-B26-1": "rows",
-    "A-B26-2": "logits",
-}
+LOADING = (
+    ("allocate", {"h": 0, "b": 0, "a": 0}),
+    ("place", {"e": 0}),
+    ("queue_load", {"t": 0, "h": 0, "b": 0, "e": 0}),
+    ("push", {"t": 0}),
+    ("register", {"t": 0}),
+)
+GONE = ("cancel_request", {"h": 0}), ("release", {"h": 0})
 
 
-@pytest.fixture(scope="module")
-def traces():
-    """The trace of every case that harms rows."""
-    return {name: trace_of_case(run_case(case)) for name, case in SHOWN.items()}
+def driven_by(cache, *steps, instance=NEXT_REQUEST):
+    """The cache after these events, each of them accepted."""
+    cache.reset(instance)
+    for action, values in steps:
+        reply = cache.perform(Event(action, tuple(values.items())))
+        assert reply.accepted, f"{action}: {reply.code}"
+    return cache
 
 
-def test_every_fault_belongs_to_a_case():
-    """All cases are shown but the one whose block waits for the answer of a dead sender."""
-    assert {case.fault.name for case in SHOWN.values()} == FAULTS.keys()
-    assert ALL.keys() - SHOWN.keys() == {"A-B07-3"}
-    assert SHOWN.keys() == HARM.keys()
+class Lost(Cache):
+    """Its records are right, and yet a block that is pinned by nobody is not given to anybody."""
+
+    def perform(self, event):  # noqa: D102  # as the cache does
+        if event.action == "evict" and self.moves[0].stage == "DRAINED":
+            return Reply(accepted=False, code="NOT_FREED")
+        return super().perform(event)
 
 
-@pytest.mark.parametrize("name", SHOWN)
-def test_the_sound_cache_does_as_specified(traces, name):
-    """It takes the steps up to the departing one, and there does what the sound rule does, without damage."""
-    found = replay(traces[name], Cache())
-    assert found.passed, found.message
-    assert not any(step.damage for step in found.steps)
+class Stale(Cache):
+    """A block counts as pinned for ever, and is given to whoever wants it all the same."""
+
+    def _drain(self, t):
+        super()._drain(t)
+        self.moves[t].block_pin = True
+
+    def _pins(self, b):
+        return super()._pins(b) and self.moves[0].stage != "DRAINED"
 
 
-@pytest.mark.parametrize("name", SHOWN)
-def test_the_faulty_cache_shows_damage(traces, name):
-    """With the fault it takes all steps of the trace, and what goes wrong is measured at the end."""
-    fault = SHOWN[name].fault
-    found = replay(
-        traces[name], Cache(faults=(fault.name,)), faulty=True, faulty_system=fault.changed
+class Unwritten(Cache):
+    """A block is given to a new request, and what is in it stays that of another one."""
+
+    def _allocate(self, allocate, h, b, a):
+        super()._allocate(allocate, h, b, a)
+        if self.moves[0].stage == "DRAINED":
+            copy(self.blocks[b].buffer, rows_of((0,)))
+
+
+ENDED = (*LOADING, ("give_up", {"t": 0}), ("end_lease", {"t": 0}), ("drain", {"t": 0}), *GONE)
+
+
+def test_bytes_are_lost_that_no_request_can_be_given():
+    """What counts is whether a new request gets the block, not what the record of the transfer says."""
+    assert driven_by(Cache(), *ENDED).damage() == []
+    assert driven_by(Stale(), *ENDED).damage() == []
+    cache = driven_by(Lost(), *ENDED)
+    assert not cache.moves[0].block_pin
+    (harm,) = cache.damage()
+    assert (harm.kind, harm.where) == ("owner", "block0")
+    assert harm.amount == size_of(cache.blocks[0].buffer)
+
+
+def test_a_block_with_rows_of_another_request_is_no_gift():
+    """If a new request finds rows that are not its own in the block, the bytes that are wrong are counted."""
+    harms = driven_by(Unwritten(), *ENDED).damage()
+    assert [(harm.kind, harm.where) for harm in harms] == [("rows", "block0")]
+
+
+def test_what_can_still_end_is_not_lost():
+    """A running load, one that was given up, and a silent sender hold bytes only until the lease ends."""
+    cache = driven_by(Cache(), *LOADING, *GONE)
+    assert cache.damage() == []
+    before = cache.observe()
+    for action in ("give_up", "crash"):
+        assert cache.perform(Event(action, (("t", 0),))).accepted
+        assert cache.damage() == []
+    assert cache.observe() != before
+
+
+def test_a_closed_wait_loses_the_block_when_its_request_has_ended():
+    """While the request is ready nothing is lost; with the cancel the block is, before the release."""
+    cache = driven_by(
+        Cache(faults=("cancel_request.closes-the-transport",)), *LOADING, instance=NOTHING_MOVES
     )
-    assert found.outcome == "damage_shown", found.message
-    harms = found.steps[-1].damage
-    assert HARM[name] in {harm.kind for harm in harms}
-    assert all(harm.amount > 0 for harm in harms)
+    assert cache.damage() == []
+    assert cache.perform(Event("cancel_request", (("h", 0),))).accepted
+    before = cache.observe()
+    assert [harm.kind for harm in cache.damage()] == ["owner"]
+    assert cache.observe() == before
 
 
-def driven(instance, walks, examples):
-    """The report of walks over the state graph of an instance, each step compared and without damage."""
-    listed = list(claims.by_name.values())
-    plan = make_plan(instance, listed, most=walks)
-    return run(instance, listed, Cache, max_examples=examples, profile="ci", plan=plan)
+def test_a_pin_that_is_dropped_early_harms_the_next_request():
+    """The block can be given away at once, and the sender then writes to rows of the one who got it."""
+    cache = driven_by(
+        Cache(faults=("give_up.unpins-at-once",)), *LOADING, ("give_up", {"t": 0}), *GONE
+    )
+    assert "rows" in {harm.kind for harm in cache.damage()}
+    assert driven_by(Cache(), *LOADING, ("give_up", {"t": 0}), *GONE).damage() == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("made", [NEXT_REQUEST, TWO_ATTEMPTS, APPENDS], ids=lambda made: made.name)
 def test_the_sound_cache_does_what_an_instance_allows(made):
     """Walks over two requests of a block, two attempts, and an append go as specified, without damage."""
-    report = driven(made, 4_000, 20)
+    report = sample(Cache(), made, claims, walks=4_000, examples=40)
     assert report.holds, report.text()
 
 
 def test_an_append_to_rows_that_are_still_coming_leaves_nothing():
     """An append is refused while a load of its block is queued, and the state stays as it was."""
-    cache = Cache()
-    cache.reset(APPENDS)
-    for action, values in (
-        ("allocate", {"h": 0, "b": 0, "a": 0}),
-        ("place", {"e": 0}),
-        ("queue_load", {"t": 0, "h": 0, "b": 0, "e": 0}),
-    ):
-        assert cache.perform(Event(action, tuple(values.items()))).accepted
+    cache = driven_by(Cache(), *LOADING[:3], instance=APPENDS)
     before = cache.observe()
     call = {"x": 0, "h": 0, "k": 0, "a": 0, "p": 0, "n": 1}
     assert cache.perform(Event("begin", tuple(call.items()))).code == "ROWS_ARRIVING"
     assert cache.observe() == before
-
-
-def test_an_unknown_fault_is_refused():
-    """A fault that the cache does not have is named with those that it has."""
-    with pytest.raises(ValueError, match="found the faults forgets-all, expected names out of"):
-        Cache(faults=("forgets-all",))
