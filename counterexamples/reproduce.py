@@ -119,7 +119,9 @@ def as_test(trace: Trace, file: str | os.PathLike[str] = "trace.json") -> str:
 def _title(trace: Trace, name: str) -> str:
     if trace.mutation is None:
         return f"The calls of {name}, and how the specification answers them."
-    return f"{name}: what a cache in which {trace.mutation.description} must not do."
+    return (
+        f"{name}: what a cache must not do, and does with this fault: {trace.mutation.description}."
+    )
 
 
 def _about(trace: Trace) -> str:

@@ -87,7 +87,9 @@ def convert(kind: DocumentKind, data: Any, where: str) -> Any:
     """The document of plain data, its fields checked, its contracts not yet."""
     if not isinstance(data, dict):
         found = f"JSON of type {type(data).__name__}"
-        raise DocumentError("WRONG_TYPE", where, found, "an object", f"name a {kind.name} document")
+        raise DocumentError(
+            "WRONG_TYPE", where, found, "an object", f"name a document of the kind {kind.name}"
+        )
     if data.get("document") != kind.name:
         raise DocumentError(
             "WRONG_KIND",

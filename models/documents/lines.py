@@ -146,6 +146,8 @@ def _line_error(
     advice: str = "mend the line",
 ) -> DocumentError:
     told = str(error).split(" - at `$")[0]
+    if told.startswith("maximum recursion depth"):
+        told = "objects or lists that are nested too deep"
     hit = _PLACE.search(str(error))
     byte, path, field = hit.groups() if hit else (None, None, None)
     if byte is not None:

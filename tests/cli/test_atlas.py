@@ -63,10 +63,29 @@ def test_a_claim_can_be_proved_for_all_sizes(capsys) -> None:
 
 
 def test_an_unknown_group_is_an_error_of_usage(capsys) -> None:
-    """It lists what there is, with exit code 2."""
-    code, out = run(capsys, "A-B99")
-    assert code == 2
-    assert "A-B01" in out.err
+    """It lists what there is, with exit code 2, and guesses no other number."""
+    for asked in ("A-B99", "A-B999"):
+        code, out = run(capsys, asked)
+        assert code == 2
+        assert "A-B01, A-B02" in out.err
+        assert "did you mean" not in out.err
+
+
+@pytest.mark.parametrize("asked", ["a-b30", "AB30", "A-B030", "A-B30-2", "A-B30.json"])
+def test_a_group_is_known_however_it_is_written(asked: str) -> None:
+    """Small letters, zeros and the name of a case or of its file are names of the group."""
+    assert command.group_name(asked) == FIRST
+    assert command.is_group(asked)
+    assert not command.is_group("allocate.drop-guard.X")
+
+
+@pytest.mark.parametrize("words", [("atlas", "A-B30-77"), ("replay", "A-B30-77")])
+def test_an_unknown_case_is_an_error_of_usage(capsys, words: tuple[str, ...]) -> None:
+    """It tells how many cases the group has, with exit code 2."""
+    assert main(words) == 2
+    assert f"a case from 1 to {len(groups()[FIRST].cases)}" in " ".join(
+        capsys.readouterr().err.split()
+    )
 
 
 def test_a_changed_trace_is_noticed(monkeypatch, tmp_path) -> None:
@@ -150,5 +169,5 @@ def test_a_case_whose_damage_is_gone_is_noticed(monkeypatch, tmp_path) -> None:
 
 def test_a_trace_that_no_cache_can_take_is_an_error_of_usage(capsys) -> None:
     """`kvspec replay` on a cache that is not there ends with 2, and says what can be done."""
-    assert main(["replay", "A-B75", "--target", "faulty"]) == 2
+    assert main(["replay", "A-B40-3", "--target", "faulty"]) == 2
     assert "use --target spec" in capsys.readouterr().err

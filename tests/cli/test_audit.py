@@ -71,7 +71,7 @@ def test_a_finding_tells_line_rule_expected_found_and_advice(kvspec, log):
     """It ends with 1; the line is that of the file."""
     ran = kvspec("audit", log(text_of(changed(PUBLISHED, committed_tokens=23))))
     assert ran.code == 1
-    assert f"run.jsonl:{PUBLISHED + 2}: COMMITTED_TOKENS: " in ran.out
+    assert f"run.jsonl:{PUBLISHED + 2}: COMMITTED_TOKENS\n  rule      " in ran.out
     for part in ("expected  24", "found     23", "at        committed_tokens", "do        "):
         assert part in ran.out
 
@@ -93,7 +93,7 @@ def test_only_so_many_findings_are_told(kvspec, log):
     """`--max-findings` limits what is told; the others are counted."""
     events = [attrs.evolve(each, trace_id="") for each in EVENTS]
     ran = kvspec("audit", log(text_of(events)), "--max-findings", "2")
-    assert ran.out.count(": TRACE_MISSING: ") == 2
+    assert ran.out.count(": TRACE_MISSING\n") == 2
     assert "and 58 more" in ran.out
     assert kvspec("audit", log(), "--max-findings", "0").code == 2
 

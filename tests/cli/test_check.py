@@ -161,6 +161,7 @@ def test_ci_files(kvspec, document, tmp_path):
     root = ET.parse(junit).getroot()  # noqa: S314  # our own file
     assert (root.get("tests"), root.get("failures")) == ("2", "1")
     (result,) = json.loads(sarif.read_text(encoding="utf-8"))["runs"][0]["results"]
+    assert result["ruleId"].endswith("/MASK_KEY_LENGTH")
     assert "MASK_KEY_LENGTH at /mask/key_length: expected 5, found 4" in result["message"]["text"]
     place = result["locations"][0]["physicalLocation"]
     lines = file.read_text(encoding="utf-8").splitlines()

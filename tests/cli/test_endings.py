@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kvspec.cli.verdicts import BROKEN_PIPE
+
 UNWRITABLE = [
     ("explore", "core", "TINY", "--junit", "/proc/x.xml"),
     ("explore", "core", "TINY", "--sarif", "/proc/x.sarif"),
@@ -53,6 +55,28 @@ def test_a_full_disk_behind_stdout_is_no_verdict(more) -> None:
     assert ran.stderr.startswith("error: the output cannot be read or written")
     assert "Traceback" not in ran.stderr
     assert "Exception ignored" not in ran.stderr
+
+
+@pytest.mark.parametrize("words", ["kvspec --help", "kvspec explore --help"])
+def test_a_reader_of_the_help_who_goes_is_no_violation(words: str) -> None:
+    """Help that is longer than a closed pipe can take ends like every other output."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as gone:
+        ran = subprocess.run(
+            [sys.executable, "-m", *words.split()], check=False, stdout=gone, stderr=subprocess.PIPE
+        )
+    assert ran.returncode == BROKEN_PIPE
+    assert b"Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_an_output_that_is_closed_from_the_start_changes_no_verdict(closed: str) -> None:
+    """What would be printed goes nowhere, and the exit code is that of the verdict."""
+    for system, code in (("peer 1,1,1,2,2", 0), ("broken_lock", 1), ("nothing", 2)):
+        line = f"{sys.executable} -m kvspec explore {system} --json {closed}"
+        ran = subprocess.run(["/bin/sh", "-c", line], check=False, stderr=subprocess.PIPE)
+        assert (ran.returncode, b"Traceback" in ran.stderr) == (code, False), system
 
 
 def test_a_profile_of_the_environment_that_is_not_there_is_an_error_of_usage(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,15 +54,54 @@ def atlas(
     return deliver(table(asked, jobs or len(os.sched_getaffinity(0))), output)
 
 
+_GROUP = re.compile(r"a-?b-?0*(?P<number>\d{1,3})(-(?P<case>\d{1,3}))?(\.json)?", re.IGNORECASE)
+
+
+def is_group(name: str) -> bool:
+    """Whether a name has the form of a group's or of one of its cases, known or not."""
+    return _GROUP.fullmatch(name) is not None
+
+
+def group_name(name: str) -> str:
+    """The group's name, however it is written: `a-b1` and `A-B01-2`, a case of it, are A-B01."""
+    found = _GROUP.fullmatch(name)
+    return name if found is None else f"A-B{int(found['number']):02}"
+
+
+def case_number(name: str) -> int:
+    """The case that a name is of, from 1, which is that of a group's name alone."""
+    found = _GROUP.fullmatch(name)
+    return int(found["case"] or 1) if found else 1
+
+
+def unknown_group(name: str, where: str) -> UsageError:
+    """The error of a group or case that is not there; no other number is guessed."""
+    from kvspec.properties.atlas import groups
+
+    known, do = groups(), "kvspec atlas lists all"
+    wanted = group_name(name)
+    if wanted in known:
+        cases = len(known[wanted].cases)
+        return UsageError(
+            f"{wanted} has no such case",
+            name,
+            f"a case from 1 to {cases}",
+            where,
+            f"kvspec atlas {wanted}",
+        )
+    if is_group(name):
+        told = f"there is no group {name!r}"
+        return UsageError(told, name, f"one of {', '.join(known)}", where, do)
+    return unknown("group", name, known, where, do)
+
+
 def _named(name: str) -> Group:
     from kvspec.properties.atlas import groups
 
-    known = groups()
-    wanted = name.upper()
-    if wanted not in known:
-        do = "kvspec atlas lists all"
-        raise unknown("group", name, known, "GROUP of kvspec atlas", do)
-    return known[wanted]
+    found = groups().get(group_name(name))
+    if found is None or case_number(name) not in range(1, len(found.cases) + 1):
+        raise unknown_group(name, "GROUP of kvspec atlas")
+    return found
 
 
 def explained(chosen: Sequence[Group], asked: Asked) -> Answer:
@@ -153,8 +193,9 @@ def _last(made: Answer, told: Sequence[Told]) -> str:
     shown = sum(t.faulty == VIOLATED and t.verdict == HOLDS for t in told)
     harmed = sum(bool(t.cache) for t in told)
     line = (
-        f"{made.verdict}: {made.data['groups']} groups, {shown} of {len(told)} cases shown, "
-        f"{harmed} replayed on the torch cache, {len(made.data['open'])} groups open"
+        f"{made.verdict}: {made.data['groups']} group{'s' * (made.data['groups'] != 1)}, "
+        f"{shown} of {len(told)} cases shown, {harmed} replayed on the torch cache, "
+        f"{len(made.data['open'])} groups open"
     )
     absent = torch_absent()
     if absent is not None:

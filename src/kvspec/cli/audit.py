@@ -197,7 +197,8 @@ def _finding_text(where: str, finding: Finding) -> str:
     head = "" if finding.verdict == VIOLATED else f" ({finding.verdict}: {finding.note})"
     return "\n".join(
         (
-            f"{where}:{finding.line}: {finding.code}{head}: {broken.meaning}",
+            f"{where}:{finding.line}: {finding.code}{head}",
+            f"  rule      {broken.meaning}",
             f"  event     {finding.subject}",
             f"  at        {finding.field}",
             f"  expected  {finding.expected}",

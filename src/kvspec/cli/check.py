@@ -172,14 +172,22 @@ def document_check(given: Given) -> Check:
     group, broken = f"check {given.checked.kind.name}", given.checked.broken
     if broken is None:
         place = None if given.file is None else (given.file, 1)
-        return Check(group, given.where, HOLDS, place=place)
+        return Check(group, given.where, HOLDS, place=place, rule="contracts")
     first = broken.findings[0]
     place = None if given.file is None else (given.file, given.line(first.path))
     message = (
         f"{broken.code} at {first.path}: expected {told(first.expected)}, found {told(first.found)}"
     )
     detail = broken_text(given, broken)
-    return Check(group, given.where, VIOLATED, message=message, detail=detail, place=place)
+    return Check(
+        group,
+        given.where,
+        VIOLATED,
+        message=message,
+        detail=detail,
+        place=place,
+        rule=broken.code,
+    )
 
 
 def negative_answer(names: list[str]) -> Answer:

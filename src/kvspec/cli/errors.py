@@ -67,7 +67,8 @@ def shortened(text: str) -> str:
 def unknown(kind: str, found: str, known: Iterable[str], where: str, do: str) -> UsageError:
     """A look-up that failed: it lists what exists, and the nearest name."""
     names = list(known)
-    near = get_close_matches(found, names, n=1)
+    near = [name for name in names if name.casefold() == found.casefold()]
+    near = near or get_close_matches(found, names, n=1)
     return UsageError(
         f"there is no {kind} {found!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
         found,
@@ -101,7 +102,7 @@ def from_exception(error: Exception) -> UsageError | None:
     from kvspec.counterexamples.errors import TraceError, UnknownNameError
 
     if isinstance(error, TraceError):
-        told = "a trace, a history or a cache is not as it must be"
+        told = "what is named is not there, or is no trace, history or cache that can be used"
         return UsageError(told, error.found, error.expected, error.where, error.advice)
     from kvspec.models.documents import DocumentError
 

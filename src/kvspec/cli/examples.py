@@ -4,7 +4,7 @@ from __future__ import annotations
 
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "verify": (
-        ("kvspec verify", "the core system, by every means"),
+        ("kvspec verify", "all of it, by every means"),
         ("kvspec verify peer --stage prove", "one kind of stage"),
         ("kvspec verify --json --sarif verify.sarif", "for programs"),
     ),

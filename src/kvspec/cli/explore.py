@@ -207,7 +207,8 @@ def as_text(
         lines.append("")
         lines.extend(f"says nothing here: {name}" for name in silent)
     held = sum(check.verdict == HOLDS for check in listed)
-    told = f"{held} claims" if found.verdict == HOLDS else found.reason
+    empty = f", {len(silent)} of which say nothing here" if silent else ""
+    told = f"{held} claims{empty}" if found.verdict == HOLDS else found.reason
     if found.verdict == VIOLATED:
         told = ", ".join(each.property for each in found.violations)
     lines.extend(("", f"{found.verdict}: {told}"))

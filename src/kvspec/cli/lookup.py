@@ -25,19 +25,22 @@ def system_named(name: str, command: str) -> KnownSystem:
     return known[name]
 
 
-def instance_named(system: KnownSystem, name: str | None, command: str) -> Instance:
-    """The instance of that name, by default the first one."""
+def instance_named(
+    system: KnownSystem, name: str | None, command: str, option: str = ""
+) -> Instance:
+    """The instance of that name, by default the first one. option: what is written before the name."""
     known = system.instances
     if name is None and known:
         return next(iter(known.values()))
     if name is None or name not in known:
         first = next(iter(known), "")
+        do = " ".join(f"kvspec {command} {system.name} {option} {first}".split())
         raise unknown(
             f"instance of {system.name}",
             name or "(none given)",
             known,
-            f"INSTANCE of kvspec {command}",
-            f"kvspec {command} {system.name} {first}" if known else "choose another system",
+            f"{option or 'INSTANCE'} of kvspec {command}",
+            do if known else "choose another system",
         )
     return known[name]
 

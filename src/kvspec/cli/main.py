@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from cyclopts import App, CycloptsError
@@ -91,6 +92,7 @@ for _order, (_name, _command) in enumerate(COMMANDS.items()):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _open_what_is_closed()
     try:
         with ended_by_interrupts():
             return _run(words)
@@ -98,8 +100,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has seen enough; Python would complain again at its end.
         _silence()
         return BROKEN_PIPE
+    except SystemExit as end:
+        # The help's printer ends with 1, which means violated, where its reader has gone.
+        return BROKEN_PIPE if end.code == 1 else _code(end)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _code(end: SystemExit) -> int:
+    return end.code if isinstance(end.code, int) else INTERNAL if end.code else 0
 
 
 def _run(words: list[str]) -> int:
@@ -141,6 +150,14 @@ def _print_json(data: dict[str, Any]) -> None:
         raise
     except OSError:
         _silence()
+
+
+def _open_what_is_closed() -> None:
+    """Python has no stream for an output that was closed from the start: what is told goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            stream = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # to the end
+            setattr(sys, name, stream)
 
 
 def _silence() -> None:

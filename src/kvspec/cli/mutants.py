@@ -57,7 +57,9 @@ def mutants(
             "--write-library of kvspec mutants",
             "use --traces FOLDER for some of them",
         )
-    chosen = [instance_named(subject, name, "mutants").name for name in instance or ()]
+    chosen = [
+        instance_named(subject, name, "mutants", "--instance").name for name in instance or ()
+    ]
     with counting(f"mutants {subject.name}") as progress:
         told = None if progress is None else lambda done, total: progress(done, total, "")
         report = run(subject, chosen or quick(subject), only, told)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
+from kvspec.cli.atlas import case_number, group_name, is_group, unknown_group
 from kvspec.cli.backends import backend_name, is_stand_in, make_backend, torch_absent
 from kvspec.cli.belongs import other_command
 from kvspec.cli.errors import UsageError, unknown
@@ -128,14 +129,17 @@ def find_trace(name: str) -> Path:
     path = Path(name)
     if path.exists() or path.suffix == ".json" or len(path.parts) > 2:
         return path
-    of_atlas = folder() / f"{name.upper()}.json"
-    if of_atlas.is_file():
-        return of_atlas
+    if is_group(name):
+        number = case_number(name)
+        of_atlas = folder() / f"{group_name(name)}{f'-{number}' if number > 1 else ''}.json"
+        if of_atlas.is_file():
+            return of_atlas
+        raise unknown_group(name, "FILE of kvspec replay")
     try:
         return library_path(name)
     except UnknownNameError as error:
         known = error.known
-        do = "name a trace file, or a trace of the library"
+        do = "name a trace file, or a trace of the library, such as publish.drop-guard.STALE_SNAPSHOT"
         raise unknown("trace", name, known, "FILE of kvspec replay", do) from error
 
 

@@ -21,7 +21,7 @@ def sarif(answer: Answer) -> dict[str, Any]:
     for check in answer.checks:
         rules.setdefault(
             _rule(check),
-            {"id": _rule(check), "name": check.name, "shortDescription": {"text": check.name}},
+            {"id": _rule(check), "name": _name(check), "shortDescription": {"text": _name(check)}},
         )
     order = {name: place for place, name in enumerate(rules)}
     bad = [check for check in answer.checks if check.verdict != HOLDS]
@@ -45,7 +45,11 @@ def sarif(answer: Answer) -> dict[str, Any]:
 
 
 def _rule(check: Check) -> str:
-    return f"{check.group}/{check.name}".replace(" ", "-")
+    return f"{check.group}/{_name(check)}".replace(" ", "-")
+
+
+def _name(check: Check) -> str:
+    return check.rule or check.name
 
 
 def _result(check: Check, rule: int) -> dict[str, Any]:

@@ -22,7 +22,8 @@ class Check:
     """One claim that was checked.
 
     group: what it belongs to (`explore core/TINY`). place: file and line of the claim. message: why
-    it does not hold, in a line or a few. detail: the trace or counterexample as text.
+    it does not hold, in a line or a few. detail: the trace or counterexample as text. rule: what CI
+    groups findings by, where that is not the name.
     """
 
     group: str
@@ -32,6 +33,7 @@ class Check:
     message: str = ""
     detail: str = ""
     place: tuple[str, int] | None = None
+    rule: str = ""
 
 
 @attrs.frozen
