@@ -14,10 +14,11 @@ from functools import cache
 import torch
 from attrs import frozen
 
+from kvspec.models.decode.agreement import TOLERANCES
 from kvspec.models.decode.backend_model import Model, Run, model_of
 from kvspec.models.decode.config import DecoderConfig
 from kvspec.models.decode.mechanisms.ownership_rows import BlockRows
-from kvspec.models.decode.mechanisms.slot_rows import is_same
+from kvspec.models.decode.mechanisms.slot_rows import ROW_SLACK
 
 ROWS = 4
 """Inputs of a prefix, and rows of a room."""
@@ -25,6 +26,7 @@ ROWS = 4
 VALUES = 16
 """Of each field an identity can have so many values: of a mask, fewer."""
 
+_SLACK = ROW_SLACK * TOLERANCES[torch.float32]
 _IMAGE_AT = 1
 _TEXT_AT = (0, 2, 3)
 _TOKENS = ROWS * VALUES
@@ -102,15 +104,13 @@ class Rooms:
 
     def wrong_rows(self, room: int, identity: Identity) -> int:
         """How many rows of a room are not what the decoder of an identity computes."""
-        run, wrong = identity.run(), set()
-        for layer, pair in enumerate(self._layers(room)):
-            for found, right in zip(pair, (run.keys, run.values), strict=True):
-                wrong |= {
-                    place
-                    for place in range(ROWS)
-                    if not is_same(found[0, :, place], right[layer, :, place])
-                }
-        return len(wrong)
+        run, layers = identity.run(), self._layers(room)
+        wrong = torch.zeros(ROWS, dtype=torch.bool)
+        for part, right in enumerate((run.keys, run.values)):
+            found = torch.cat([layer[part] for layer in layers])
+            off = (found - right).abs().amax(dim=(1, 3))
+            wrong |= ~(off <= _SLACK * right.abs().amax(dim=(1, 3))).all(dim=0)
+        return int(wrong.sum())
 
     def logits(self, room: int, identity: Identity) -> torch.Tensor:
         """Logits behind the prefix, for a request of an identity that reads the rows of a room."""

@@ -99,6 +99,23 @@ def test_rows_are_computed_over_those_that_another_reads():
     }
 
 
+class Fixed(Cache):
+    """A store whose identities are what they are after a reset."""
+
+    def begin_in(self, initial):
+        """Nothing: it does not take on another state."""
+
+
+def test_a_cache_that_does_not_begin_where_the_trace_does_is_told():
+    """A trace of identities that differ is not replayed on a store where they are the same."""
+    trace = read_trace(LIBRARY / file_name("match.drop-guard.OTHER_TOKENS"))
+    found = replay(trace, Fixed())
+    assert found.outcome == "disagrees"
+    assert found.message.startswith(
+        "after reset tokens[identity1]: expected tokens1, found tokens0"
+    )
+
+
 def models_of(instance):
     """The decoders of all identities that an instance can have."""
     cache, found = Cache(), {PLAIN.model}
