@@ -19,6 +19,7 @@ from typing import Any
 import attrs
 
 from kvspec.counterexamples.errors import UnknownNameError
+from kvspec.counterexamples.named import named
 from kvspec.spec.language import DefinitionError, Instance, Properties, System
 
 SPECIFICATION = (
@@ -56,12 +57,21 @@ _FOLDERS = ("kvspec.spec", "kvspec.spec.runtimes", "kvspec.spec.examples")
 
 @attrs.frozen(eq=False)
 class KnownSystem:
-    """A system, the module that defines it, and its named instances in the order of their definition."""
+    """A system, the module that defines it, and its named instances in the order of their definition.
+
+    address: `module:attribute`, where it is not one of this package.
+    """
 
     name: str
     module: str
     system: System
     instances: dict[str, Instance]
+    address: str = ""
+
+    @property
+    def key(self) -> str:
+        """The name by which `find_system` finds it."""
+        return self.address or self.name
 
     def properties(self) -> Properties:
         """The claims about the system; loaded when asked for, and empty if there are none."""
@@ -97,11 +107,23 @@ def known_systems() -> dict[str, KnownSystem]:
 
 
 def find_system(name: str) -> KnownSystem:
-    """The system of that name, or an error that lists all of them."""
+    """The system of that name, or an error that lists all of them; `module:attribute` is one of yours."""
+    if ":" in name:
+        return _found_in(name)
     known = known_systems()
     if name not in known:
         raise UnknownNameError("system", name, known)
     return known[name]
+
+
+def _found_in(address: str) -> KnownSystem:
+    """A system that another package defines, with the instances in the module that is named."""
+    system = named(
+        address, "system", "module:system", "System", lambda found: isinstance(found, System)
+    )
+    module = importlib.import_module(address.partition(":")[0])
+    instances = _instances([module], system)
+    return KnownSystem(system.name, module.__name__, system, instances, address)
 
 
 def find_instance(system: KnownSystem | str, name: str) -> Instance:

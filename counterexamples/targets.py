@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, cast
 
 from kvspec.counterexamples.errors import TraceError
+from kvspec.counterexamples.named import named
 from kvspec.models.adapter import Adapter
 from kvspec.models.backend import Backend
 
@@ -96,30 +94,6 @@ def _is_at_hand(system: str) -> bool:
 
 
 def _attribute(name: str) -> Callable[..., Any]:
-    """What `package.module:factory` names, or a TraceError that says what is missing.
-
-    The current folder is looked into as well, as `python -m` does.
-    """
-    module_name, _, attribute = name.partition(":")
-    if not module_name or not attribute:
-        raise TraceError("the backend", repr(name), "module:factory", "name a function or class")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # the module is there and lacks something that it imports
-        raise TraceError(
-            f"the backend {name}", f"no module {error.name}", "a module", "check path and name"
-        ) from error
-    factory = getattr(module, attribute, None)
-    if not callable(factory):
-        raise TraceError(
-            f"the backend {name}",
-            f"no function or class {attribute} in {module_name}",
-            "one that makes a backend",
-            "check the name after the colon",
-        )
-    return cast("Callable[..., Any]", factory)
+    """What `package.module:factory` names."""
+    found = named(name, "backend", "module:factory", "function or class", callable)
+    return cast("Callable[..., Any]", found)

@@ -95,3 +95,21 @@ def test_of_very_many_names_the_nearest_are_listed(kvspec) -> None:
     assert "did you mean 'publish.drop-guard.STALE_SNAPSHOT'?" in ran.err
     assert " others" in ran.err
     assert len(ran.err.splitlines()) < 12
+
+
+def test_a_specification_of_ones_own_that_is_not_well_formed_is_an_error_of_input(
+    kvspec, tmp_path, monkeypatch
+) -> None:
+    """It ends with 2, with the file and the line of the definition."""
+    lines = (
+        "from kvspec.spec.language import Bool, Module, System",
+        "mine = Module('mine', 'Mine.')",
+        "mine.variable('x', to=Bool, init=7, meaning='a flag')",
+        "system = System.of('mine', 'Mine.', mine)",
+    )
+    (tmp_path / "ill_formed.py").write_text("\n".join(lines))
+    monkeypatch.chdir(tmp_path)
+    ran = kvspec("explore", "ill_formed:system")
+    assert ran.code == 2
+    assert "ill_formed.py:3" in ran.err
+    assert all(f"  {part:<8}  " in ran.err for part in ("found", "expected", "where", "do"))

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from kvspec.counterexamples import systems
-from kvspec.counterexamples.errors import UnknownNameError
+from kvspec.counterexamples.errors import TraceError, UnknownNameError
 from kvspec.counterexamples.systems import find_instance, find_system, known_systems
 from kvspec.properties.core import properties
 from kvspec.spec import core
@@ -72,3 +72,43 @@ def test_two_instances_of_one_name_are_an_error(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(systems, "_module_names", lambda: names)
     with pytest.raises(DefinitionError, match="two instances of core are named TINY"):
         known_systems.__wrapped__()
+
+
+def test_a_system_of_another_package_is_found_by_its_address(monkeypatch) -> None:
+    """`module:attribute` names one's own, with the instances and the claims beside it."""
+    module = types.ModuleType("of_somebody")
+    module.mine, module.here, module.claims = peer.system, peer.ROWS, peer.properties
+    module.other = core.TINY
+    monkeypatch.setitem(sys.modules, "of_somebody", module)
+    found = find_system("of_somebody:mine")
+    assert (found.name, found.key) == ("peer", "of_somebody:mine")
+    assert found.system is peer.system
+    assert found.instances == peer.ROWS
+    assert found.properties() is peer.properties
+    assert find_system("core").key == "core"
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "told"),
+    [
+        ("", "fresh:system", "no System system in fresh"),
+        ("system = 3", "fresh:system", "no System system in fresh"),
+        ("x = y", "fresh:system", "NameError: name 'y' is not defined"),
+        ("def", "fresh:system", "SyntaxError"),
+        ("", "missing_module:system", "no module missing_module"),
+        ("", ":system", "expected module:system"),
+        ("", "fresh:", "expected module:system"),
+    ],
+)
+def test_an_address_that_leads_nowhere_is_an_error_of_input(
+    tmp_path, monkeypatch, text: str, address: str, told: str
+) -> None:
+    """A module that is not there, cannot be imported or lacks the system is told as that."""
+    (tmp_path / "fresh.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "fresh", raising=False)
+    with pytest.raises(TraceError) as caught:
+        find_system(address)
+    assert told in str(caught.value)
+    monkeypatch.delitem(sys.modules, "fresh", raising=False)

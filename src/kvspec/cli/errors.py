@@ -109,6 +109,17 @@ def from_exception(error: Exception) -> UsageError | None:
     if isinstance(error, DocumentError):
         told = f"a file is no document that can be checked: {error.code}"
         return UsageError(told, error.found, error.expected, error.where, error.advice)
+    from kvspec.spec.language import DefinitionError
+
+    if isinstance(error, DefinitionError):
+        where = f"{error.file}:{error.line}"
+        return UsageError(
+            "a specification is not well formed",
+            str(error).removeprefix(f"{where}: "),
+            "a definition that can be read",
+            where,
+            "mend the definition there",
+        )
     if isinstance(error, UnknownNameError):
         do = "choose one of these"
         return unknown(error.kind, error.name, error.known, "the command line or a file", do)

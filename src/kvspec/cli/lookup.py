@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 
 def system_named(name: str, command: str) -> KnownSystem:
-    """The system of that name."""
-    from kvspec.counterexamples.systems import known_systems
+    """The system of that name, or of a user's at `module:attribute`."""
+    from kvspec.counterexamples.systems import find_system, known_systems
 
+    if ":" in name:
+        return find_system(name)
     known = known_systems()
     if name not in known:
         where = f"SYSTEM of kvspec {command}"
@@ -34,7 +36,7 @@ def instance_named(
         return next(iter(known.values()))
     if name is None or name not in known:
         first = next(iter(known), "")
-        do = " ".join(f"kvspec {command} {system.name} {option} {first}".split())
+        do = " ".join(f"kvspec {command} {system.key} {option} {first}".split())
         raise unknown(
             f"instance of {system.name}",
             name or "(none given)",

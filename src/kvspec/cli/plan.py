@@ -60,7 +60,9 @@ def plan(subject: KnownSystem, kinds: list[str], jobs: int) -> list[Stage]:
     if "mutants" in kinds and name in SPECIFICATION:
         stages.append(Stage(f"mutants {name}", f"{_HERE}:mutants_stage", (name, quick)))
     if "prove" in kinds and claims:
-        stages.append(Stage(f"prove {name}", f"{_HERE}:prove_stage", (name, max(1, jobs - 1))))
+        stages.append(
+            Stage(f"prove {name}", f"{_HERE}:prove_stage", (subject.key, max(1, jobs - 1)))
+        )
     if "atlas" in kinds and name in shown_on():
         stages.append(Stage(f"atlas {name}", "kvspec.cli.atlas:system_stage", (name, Asked())))
     if "replay" in kinds and whole:
@@ -83,7 +85,8 @@ def plan(subject: KnownSystem, kinds: list[str], jobs: int) -> list[Stage]:
         stages.append(Stage("documents", f"{_HERE}:documents_stage"))
     if "explore" in kinds:
         stages.extend(
-            Stage(f"explore {name}/{one}", f"{_HERE}:explore_stage", (name, one)) for one in quick
+            Stage(f"explore {name}/{one}", f"{_HERE}:explore_stage", (subject.key, one))
+            for one in quick
         )
     return stages
 
