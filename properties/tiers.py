@@ -9,15 +9,17 @@ from kvspec.spec.handles import Handle, Phase, is_free, is_terminal, parent, pha
 from kvspec.spec.language import Expr, exists, forall, is_some, strong, the, weak
 from kvspec.spec.lifecycle import release
 from kvspec.spec.tiers import end_load, end_store, evict_from_device, evict_from_host
-from kvspec.spec.tiers_receipts import give_notice, retrieve, send, take_notice, time_out
+from kvspec.spec.tiers_receipts import end_read, give_notice, send, take_notice, time_out
 from kvspec.spec.tiers_state import (
     HostSlot,
     Lookup,
     LookupState,
     Node,
+    Read,
     Receiver,
     Send,
     SendState,
+    copy_of,
     has_pin,
     host_rows,
     is_cached,
@@ -33,10 +35,13 @@ from kvspec.spec.tiers_state import (
     matched,
     on_device,
     path_on_device,
+    pin,
     pins,
     pins_slot,
+    read,
     receiver,
     send_state,
+    sought,
 )
 
 tiers = tiers_copies.tiers
@@ -75,9 +80,28 @@ def reaches_two_pins_of_one_slot() -> Expr:
 
 
 @tiers.witness
-def reaches_a_pin_of_a_dead_client() -> Expr:
-    """A host slot is pinned for a client that is dead."""
-    return exists(Lookup, lambda q: lookup_state[q] == LookupState.CLIENT_DEAD)
+def reaches_a_read_in_flight() -> Expr:
+    """A client reads a copy whose prefix the device has no more."""
+    return exists(
+        Lookup,
+        Node,
+        lambda q, n: (read[q] == Read.IN_FLIGHT) & (sought[q] == n) & ~on_device(n),
+    )
+
+
+@tiers.witness
+def reaches_a_lookup_that_ended_unread() -> Expr:
+    """A lookup has ended whose client has read nothing, and its slot is another prefix's."""
+    return exists(
+        Lookup,
+        HostSlot,
+        lambda q, s: (
+            (lookup_state[q] == LookupState.ENDED)
+            & (read[q] == Read.NONE)
+            & (pin[q] == s)
+            & (copy_of[s] != sought[q])
+        ),
+    )
 
 
 @tiers.witness
@@ -133,9 +157,9 @@ def nothing_is_held_on_any_tier() -> Expr:
     )
 
 
-@tiers.leads_to(weak(retrieve, "q"), weak(time_out, "q"))
+@tiers.leads_to(weak(end_read, "q"), weak(time_out, "q"))
 def every_pin_is_dropped(q: Lookup) -> tuple[Expr, Expr]:
-    """A pin is dropped in the end: by the client, which retrieves unless it declines, or after its death."""
+    """A pin is dropped in the end, whatever its client does."""
     return has_pin(q), ~has_pin(q)
 
 

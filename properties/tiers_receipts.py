@@ -15,22 +15,25 @@ from kvspec.spec.language import (
     the,
 )
 from kvspec.spec.tiers_receipts import (
-    client_dies,
+    begin_read,
     decline,
+    end_read,
     fail_send,
     lose_notice,
     receiver_crashes,
     retrieve,
     take_notice,
-    time_out,
 )
 from kvspec.spec.tiers_state import (
     HostSlot,
     Lookup,
     LookupState,
+    Node,
+    Read,
     Receiver,
     Send,
     SendState,
+    got,
     has_pin,
     host_rows,
     lookup_state,
@@ -39,11 +42,13 @@ from kvspec.spec.tiers_state import (
     pin,
     pins,
     pins_slot,
+    read,
     received,
     receiver,
     seat,
     send_of,
     send_state,
+    sought,
 )
 
 
@@ -67,8 +72,33 @@ def a_receiver_has_the_rows_of_its_node() -> Expr:
 
 @tiers.invariant
 def a_pinned_copy_is_there() -> Expr:
-    """The copy that a lookup has found is whole until the lookup ends."""
-    return forall(Lookup, lambda q: implies(has_pin(q), is_some(host_rows[the(pin[q])])))
+    """The copy that a lookup has found is whole, and the one that it found, until the lookup ends."""
+    return forall(
+        Lookup,
+        lambda q: implies(has_pin(q), is_some(sought[q]) & (host_rows[the(pin[q])] == sought[q])),
+    )
+
+
+@tiers.invariant
+def a_client_gets_the_rows_that_it_found() -> Expr:
+    """What the client of a lookup has read are the rows of the prefix that the lookup found."""
+    return forall(Lookup, lambda q: implies(read[q] == Read.DONE, got[q] == sought[q]))
+
+
+@tiers.invariant
+def no_client_gets_the_rows_of_another_prefix() -> Expr:
+    """A client that has read rows did not get those of a prefix which its lookup did not find."""
+    return forall(
+        Lookup,
+        Node,
+        lambda q, n: implies((read[q] == Read.DONE) & (got[q] == n), sought[q] == n),
+    )
+
+
+@tiers.invariant
+def a_read_in_flight_has_its_pin() -> Expr:
+    """As long as bytes move to the client of a lookup, the lookup has not ended."""
+    return forall(Lookup, lambda q: implies(read[q] == Read.IN_FLIGHT, has_pin(q)))
 
 
 @tiers.invariant
@@ -95,6 +125,17 @@ def who_has_no_pin_has_no_seat() -> Expr:
         lambda q: (
             implies(~has_pin(q), seat[q] == 0)
             & ((lookup_state[q] == LookupState.UNUSED) == ~is_some(pin[q]))
+        ),
+    )
+
+
+@tiers.lemma
+def nothing_is_read_before_it_was_found() -> Expr:
+    """A lookup that has not begun has found nothing, and its client has read nothing."""
+    return forall(
+        Lookup,
+        lambda q: implies(
+            lookup_state[q] == LookupState.UNUSED, ~is_some(sought[q]) & (read[q] == Read.NONE)
         ),
     )
 
@@ -205,28 +246,30 @@ def an_ended_lookup_stays_ended() -> Expr:
 
 
 @tiers.step
-def a_dead_client_drops_nothing() -> Expr:
-    """The pin of a lookup whose client is dead is dropped by a timeout alone."""
-    return forall(
-        Lookup,
-        lambda q: implies(
-            (lookup_state[q] == LookupState.CLIENT_DEAD)
-            & (after(lookup_state[q]) != LookupState.CLIENT_DEAD),
-            fired(time_out),
-        ),
+def a_read_goes_on_to_its_end() -> Expr:
+    """A read begins once, for a lookup that has its pin, and brings rows when it ends."""
+
+    def goes(of: Read, to: Read) -> Expr:
+        return exists(Lookup, lambda q: (read[q] == of) & (after(read[q]) == to) & has_pin(q))
+
+    return (
+        implies(fired(begin_read), goes(Read.NONE, Read.IN_FLIGHT))
+        & implies(fired(end_read), goes(Read.IN_FLIGHT, Read.DONE))
+        & forall(
+            Lookup,
+            lambda q: implies(after(read[q]) != read[q], fired(begin_read) | fired(end_read)),
+        )
     )
 
 
 @tiers.step
-def a_living_client_keeps_its_pin() -> Expr:
-    """As long as the client of a lookup lives, nobody but the client ends it."""
-    return forall(
-        Lookup,
-        lambda q: implies(
-            (lookup_state[q] == LookupState.OPEN) & ~after(has_pin(q)),
-            fired(retrieve) | fired(decline),
-        ),
-    )
+def who_drops_its_pin_has_read_or_will_not() -> Expr:
+    """A client that retrieves has read the copy, and one that declines has not begun to."""
+
+    def ends(found: Read) -> Expr:
+        return exists(Lookup, lambda q: has_pin(q) & ~after(has_pin(q)) & (read[q] == found))
+
+    return implies(fired(retrieve), ends(Read.DONE)) & implies(fired(decline), ends(Read.NONE))
 
 
 @tiers.step
@@ -261,21 +304,6 @@ def a_lookup_begins_for_a_client_that_lives() -> Expr:
         lambda q: implies(
             lookup_state[q] == LookupState.UNUSED,
             one_of(after(lookup_state[q]), LookupState.UNUSED, LookupState.OPEN),
-        ),
-    )
-
-
-@tiers.step
-def a_client_that_dies_leaves_its_pin() -> Expr:
-    """A client that dies had a lookup open, whose pin is still there."""
-    return implies(
-        fired(client_dies),
-        exists(
-            Lookup,
-            lambda q: (
-                (lookup_state[q] == LookupState.OPEN)
-                & (after(lookup_state[q]) == LookupState.CLIENT_DEAD)
-            ),
         ),
     )
 

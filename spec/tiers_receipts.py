@@ -1,10 +1,11 @@
 """Receipts of `tiers`: lookups that pin a host slot, and sends that hold device rows until they are read.
 
-A lookup ends once, and drops the one pin that its receipt is for: its client retrieves or declines, or is
-dead, and then the timeout ends it. From a client that lives no timeout takes a pin, since it may be reading.
-A queued send ends once, sent or failed. Who waits for it gets rows or a failure: a notice that was lost is
-given again. `received` says whose rows a receiver got, so that a send of rows that are gone is told from one
-that is right.
+A lookup ends once, and drops the one pin that its receipt is for: its client retrieves or declines, or does
+neither for too long, and then the timeout ends it. Nobody can tell a client that is dead from one that is
+slow, so the timeout asks for neither: it spares a read that is in flight, and a client that comes to read
+later is refused by its receipt. A read ends by itself, whatever becomes of the client. A queued send ends
+once, sent or failed. Who waits for it gets rows or a failure: a notice that was lost is given again. `got`
+and `received` say whose rows a reader got, so that a read of rows that are gone is told from a right one.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from __future__ import annotations
 from kvspec.spec.handles import Handle
 from kvspec.spec.language import Expr, Module, Step, is_some, the, where
 from kvspec.spec.tiers_state import (
-    CLIENT_NOT_DEAD,
     LOOKUP_IN_USE,
     LOOKUP_NOT_OPEN,
     NO_NOTICE,
+    NO_READ,
     NO_RECEIVER_WAITS,
     NOT_ON_HOST,
     NOT_REFERENCED,
+    NOTHING_READ,
+    READ_BEGUN,
+    READ_IN_FLIGHT,
     SEND_IN_USE,
     SEND_NOT_FAILED,
     SEND_NOT_QUEUED,
@@ -26,22 +30,27 @@ from kvspec.spec.tiers_state import (
     Lookup,
     LookupState,
     Node,
+    Read,
     Receiver,
     Send,
     SendState,
+    copy_of,
     device_rows,
+    got,
     host_rows,
     lookup_state,
     notice,
     pin,
     pins,
     pins_slot,
+    read,
     received,
     receiver,
     reference,
     seat,
     send_of,
     send_state,
+    sought,
     tiers,
 )
 
@@ -49,7 +58,20 @@ receipts = Module(
     "receipts",
     "Lookups of the host tier, and sends from the device tier.",
     uses=(tiers,),
-    writes=(lookup_state, pin, pins, seat, send_state, send_of, receiver, received, notice),
+    writes=(
+        lookup_state,
+        pin,
+        pins,
+        seat,
+        sought,
+        read,
+        got,
+        send_state,
+        send_of,
+        receiver,
+        received,
+        notice,
+    ),
 )
 
 
@@ -60,6 +82,7 @@ def look_up(step: Step, q: Lookup, s: HostSlot) -> None:
     step.require(is_some(host_rows[s]), NOT_ON_HOST)
     step.assign(lookup_state[q], LookupState.OPEN)
     step.assign(pin[q], s)
+    step.assign(sought[q], copy_of[s])
     step.assign(pins[s], pins[s] + 1)
     step.assign(seat[q], pins[s] + 1)
 
@@ -75,9 +98,34 @@ def discharge(step: Step, q: Expr) -> None:
 
 
 @receipts.action
+def begin_read(step: Step, q: Lookup) -> None:
+    """The client reads the copy that it found; bytes move from now on."""
+    step.require(lookup_state[q] == LookupState.OPEN, LOOKUP_NOT_OPEN)
+    step.require(read[q] == Read.NONE, READ_BEGUN)
+    step.assign(read[q], Read.IN_FLIGHT)
+
+
+@receipts.action
+def end_read(step: Step, q: Lookup) -> None:
+    """The client has what lies in the host slot, whoever has that by now."""
+    step.require(read[q] == Read.IN_FLIGHT, NO_READ)
+    step.assign(read[q], Read.DONE)
+    step.assign(got[q], host_rows[the(pin[q])])
+
+
+@receipts.action
+def time_out(step: Step, q: Lookup) -> None:
+    """The host tier drops the pin of a client that it has not heard of for too long, dead or not."""
+    step.require(lookup_state[q] == LookupState.OPEN, LOOKUP_NOT_OPEN)
+    step.require(read[q] != Read.IN_FLIGHT, READ_IN_FLIGHT)
+    discharge(step, q)
+
+
+@receipts.action
 def retrieve(step: Step, q: Lookup) -> None:
     """The client has read the copy, and drops the pin."""
     step.require(lookup_state[q] == LookupState.OPEN, LOOKUP_NOT_OPEN)
+    step.require(read[q] == Read.DONE, NOTHING_READ)
     discharge(step, q)
 
 
@@ -85,21 +133,8 @@ def retrieve(step: Step, q: Lookup) -> None:
 def decline(step: Step, q: Lookup) -> None:
     """The client has no use for the copy, and drops the pin."""
     step.require(lookup_state[q] == LookupState.OPEN, LOOKUP_NOT_OPEN)
+    step.require(read[q] == Read.NONE, READ_BEGUN)
     discharge(step, q)
-
-
-@receipts.action
-def time_out(step: Step, q: Lookup) -> None:
-    """The host tier drops the pin of a client that it has not heard of for too long."""
-    step.require(lookup_state[q] == LookupState.CLIENT_DEAD, CLIENT_NOT_DEAD)
-    discharge(step, q)
-
-
-@receipts.action
-def client_dies(step: Step, q: Lookup) -> None:
-    """The client of a lookup dies or its lease runs out: it will neither retrieve nor decline."""
-    step.require(lookup_state[q] == LookupState.OPEN, LOOKUP_NOT_OPEN)
-    step.assign(lookup_state[q], LookupState.CLIENT_DEAD)
 
 
 @receipts.action

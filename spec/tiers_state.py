@@ -26,7 +26,6 @@ from kvspec.spec.language import (
     is_some,
     member,
     none,
-    one_of,
 )
 from kvspec.spec.lifecycle import lifecycle
 from kvspec.spec.prefix import prefix
@@ -53,15 +52,19 @@ class Pins(Natural):
 
 
 class LookupState(Enum):
-    """Where a lookup is: it pins while it is open or its client is dead, and ends once.
-
-    A client whose lease has run out counts as dead, since nobody hears of it any more.
-    """
+    """Where a lookup is: it pins while it is open, and ends once."""
 
     UNUSED = member()
     OPEN = member()
-    CLIENT_DEAD = member()
     ENDED = member()
+
+
+class Read(Enum):
+    """What became of the read for which a lookup was made: the bytes of one that is in flight still move."""
+
+    NONE = member()
+    IN_FLIGHT = member()
+    DONE = member()
 
 
 class SendState(Enum):
@@ -97,8 +100,12 @@ ON_HOST = error_code("ON_HOST", "a host slot has, or is getting, a copy of the n
 NO_LOAD = error_code("NO_LOAD", "no load of the node is in flight")
 NO_STORE = error_code("NO_STORE", "no store into the host slot is in flight")
 LOOKUP_IN_USE = error_code("LOOKUP_IN_USE", "the lookup's id is in use")
-LOOKUP_NOT_OPEN = error_code("LOOKUP_NOT_OPEN", "the lookup has ended, or its client is dead")
-CLIENT_NOT_DEAD = error_code("CLIENT_NOT_DEAD", "the lookup is not one of a dead client")
+LOOKUP_NOT_OPEN = error_code(
+    "LOOKUP_NOT_OPEN", "the lookup has ended, and its receipt is for nothing"
+)
+READ_BEGUN = error_code("READ_BEGUN", "the client of the lookup has begun to read")
+NO_READ = error_code("NO_READ", "no read for the lookup is in flight")
+NOTHING_READ = error_code("NOTHING_READ", "the client of the lookup has not read the copy")
 SEND_IN_USE = error_code("SEND_IN_USE", "the send's id is in use")
 SEND_NOT_QUEUED = error_code("SEND_NOT_QUEUED", "the send is not in the queue")
 SEND_NOT_FAILED = error_code("SEND_NOT_FAILED", "the send has not failed")
@@ -114,6 +121,7 @@ COPY_IN_FLIGHT = error_code(
     "COPY_IN_FLIGHT", "a copy between the tiers reads these rows", OWNERSHIP
 )
 SEND_QUEUED = error_code("SEND_QUEUED", "a queued send has still to read these rows", OWNERSHIP)
+READ_IN_FLIGHT = error_code("READ_IN_FLIGHT", "a read for the lookup is in flight", OWNERSHIP)
 PINNED = error_code("PINNED", "a lookup pins the host slot", OWNERSHIP)
 
 tiers = Module(
@@ -193,6 +201,15 @@ pin = tiers.variable(
 pins = tiers.variable("pins", HostSlot, to=Pins, init=0, meaning="pins of the host slot")
 seat = tiers.variable(
     "seat", Lookup, to=Pins, init=0, meaning="which of the slot's pins is the lookup's, from 1"
+)
+sought = tiers.variable(
+    "sought", Lookup, to=Option[Node], init=none(Node), meaning="node that the lookup has found"
+)
+read = tiers.variable(
+    "read", Lookup, to=Read, init=Read.NONE, meaning="what became of the read of the copy"
+)
+got = tiers.variable(
+    "got", Lookup, to=Option[Node], init=none(Node), meaning="node whose rows the client has read"
 )
 send_state = tiers.variable(
     "send_state", Send, to=SendState, init=SendState.UNUSED, meaning="state of the send"
@@ -281,7 +298,7 @@ def is_read_by_a_load(s: Expr) -> Expr:
 
 def has_pin(q: Expr) -> Expr:
     """The lookup has begun and not ended: its receipt is for one pin."""
-    return one_of(lookup_state[q], LookupState.OPEN, LookupState.CLIENT_DEAD)
+    return lookup_state[q] == LookupState.OPEN
 
 
 def pins_slot(q: Expr, s: Expr) -> Expr:

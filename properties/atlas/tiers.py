@@ -7,7 +7,7 @@ import attrs
 from kvspec.properties.atlas.model import Case, Evidence, Group
 from kvspec.properties.faults import Fault, also, drop_guard, loosen, mutant, put
 from kvspec.properties.tiers import tiers as properties
-from kvspec.spec.language import Counts, Expr, Instance, exists, forall, implies, one_of, the
+from kvspec.spec.language import Counts, Expr, Instance, exists, forall, implies, one_of
 from kvspec.spec.tiers import (
     evict_from_device,
     evict_from_host,
@@ -15,17 +15,18 @@ from kvspec.spec.tiers import (
     match,
     system,
 )
-from kvspec.spec.tiers_receipts import give_notice, retrieve, send, time_out
+from kvspec.spec.tiers_receipts import begin_read, decline, give_notice, send, time_out
 from kvspec.spec.tiers_state import (
-    CLIENT_NOT_DEAD,
     COPY_IN_FLIGHT,
     LOOKUP_NOT_OPEN,
     NOT_ON_DEVICE,
     PINNED,
+    READ_IN_FLIGHT,
     SEND_NOT_QUEUED,
     SEND_QUEUED,
     LookupState,
     Node,
+    Read,
     Receiver,
     Send,
     SendState,
@@ -35,8 +36,7 @@ from kvspec.spec.tiers_state import (
     lookup_state,
     on_device,
     on_path,
-    pin,
-    pins,
+    read,
     receiver,
     reference,
     send_of,
@@ -59,6 +59,8 @@ def _instance(name: str, doc: str, expected: Counts, *, pins: int = 0, **sizes: 
     )
 
 
+GOT = "no_client_gets_the_rows_of_another_prefix"
+
 ONE_PREFIX = _instance(
     "ONE_PREFIX", "two requests and one prefix", Counts(159, 525, 9, 3), handles=2, slots=0
 )
@@ -75,10 +77,23 @@ REUSED_SLOT = _instance(
     "REUSED_SLOT", "two prefixes and one host slot", Counts(487, 2_022, 12, 3), nodes=2
 )
 ONE_LOOKUP = _instance(
-    "ONE_LOOKUP", "one lookup of one copy", Counts(127, 510, 11, 2), pins=1, lookups=1
+    "ONE_LOOKUP", "one lookup of one copy", Counts(190, 755, 13, 3), pins=1, lookups=1
+)
+LATE_READ = _instance(
+    "LATE_READ",
+    "one lookup, and two prefixes that have the host slot in turn",
+    Counts(3_187, 14_524, 20, 15),
+    pins=1,
+    nodes=2,
+    lookups=1,
 )
 TWO_LOOKUPS = _instance(
-    "TWO_LOOKUPS", "two lookups, one after the other", Counts(325, 1_410, 13, 4), pins=1, lookups=2
+    "TWO_LOOKUPS",
+    "two lookups, one after the other, and two prefixes that have the host slot in turn",
+    Counts(19_711, 94_722, 24, 75),
+    pins=1,
+    nodes=2,
+    lookups=2,
 )
 ONE_SEND = _instance("ONE_SEND", "one send of one prefix", Counts(63, 205, 10, 5), slots=0, sends=1)
 ON_THE_HOST = _instance(
@@ -99,8 +114,12 @@ def _not_queued_nor_failed(n: Expr) -> Expr:
     return ~exists(Send, lambda x: one_of(send_state[x], *states) & (send_of[x] == n))
 
 
-def _dead_without_a_pin(q: Expr) -> Expr:
-    return (lookup_state[q] == LookupState.CLIENT_DEAD) & (pins[the(pin[q])] == 0)
+def _has_read(q: Expr) -> Expr:
+    return (lookup_state[q] == LookupState.OPEN) & (read[q] == Read.DONE)
+
+
+def _open_or_ended(q: Expr) -> Expr:
+    return one_of(lookup_state[q], LookupState.OPEN, LookupState.ENDED)
 
 
 B09 = Group(
@@ -314,6 +333,7 @@ B62 = Group(
         "nobody drops the pin",
         "the host fills up with chunks that cannot be evicted",
         "elsewhere, two paths drop one reference, and another lookup's chunk is freed",
+        "a timeout that drops forgotten pins takes one under which a client still reads",
     ),
     (
         _case(
@@ -327,41 +347,65 @@ B62 = Group(
             ONE_LOOKUP,
         ),
         _case(
-            "the client of a lookup is dead, and its pin is never dropped",
+            "a client that looked up and never came back keeps its pin for ever",
             loosen(
                 system,
                 time_out,
-                CLIENT_NOT_DEAD,
-                _dead_without_a_pin,
-                name="only-unpinned",
-                says="looks for the lookups of dead clients among the copies without pins alone",
+                LOOKUP_NOT_OPEN,
+                _has_read,
+                name="only-after-a-read",
+                says="drops the pins of those clients alone that have read what they found",
             ),
             "every_pin_is_dropped",
             ONE_LOOKUP,
         ),
         _case(
-            "a lookup drops its pin twice, and the copy that another one has pinned is evicted",
+            "the timeout and a client drop one pin, and another client reads what took the slot of its copy",
             loosen(
                 system,
-                retrieve,
+                decline,
                 LOOKUP_NOT_OPEN,
-                lambda q: one_of(lookup_state[q], LookupState.OPEN, LookupState.ENDED),
+                _open_or_ended,
                 name="a-second-time",
                 says="drops the pin of a lookup that has ended once more",
             ),
-            "a_pinned_copy_is_there",
+            GOT,
             TWO_LOOKUPS,
         ),
         _case(
-            "a copy is evicted that a lookup has pinned",
+            "a client reads another prefix, whose copy took the slot in spite of the pin",
             drop_guard(
                 system,
                 evict_from_host,
                 PINNED,
                 "takes a host slot in spite of its pins",
             ),
-            "a_pinned_copy_is_there",
-            ONE_LOOKUP,
+            GOT,
+            LATE_READ,
+        ),
+        _case(
+            "a timeout takes the pin of a client that reads, and another copy takes the slot under the read",
+            drop_guard(
+                system,
+                time_out,
+                READ_IN_FLIGHT,
+                "drops the pin of a client that it has not heard of, though its read is in flight",
+            ),
+            GOT,
+            LATE_READ,
+        ),
+        _case(
+            "a client comes to read after the timeout, and reads what has taken the place of its copy",
+            loosen(
+                system,
+                begin_read,
+                LOOKUP_NOT_OPEN,
+                _open_or_ended,
+                name="without-a-receipt",
+                says="lets a client read the slot that it found, without asking for its pin",
+            ),
+            GOT,
+            LATE_READ,
         ),
     ),
 )

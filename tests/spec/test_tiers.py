@@ -118,25 +118,38 @@ def test_a_receiver_that_crashed_holds_nothing():
     assert seen["received", 0] is None
 
 
-@pytest.mark.parametrize("end", ["retrieve", "decline"])
+@pytest.mark.parametrize(
+    "end", [("begin_read", "end_read", "retrieve"), ("decline",), ("time_out",)]
+)
 def test_a_pin_is_dropped_once(end):
-    """A client that lives drops the pin by retrieve or decline, once, and no timeout takes it."""
+    """A lookup ends by retrieve, decline or timeout, once, and another one keeps its pin of the slot."""
     seen = looked_up().do("look_up", q=1, s=0)
     assert seen["pins", 0] == 2
-    seen.refuse("time_out", "CLIENT_NOT_DEAD", q=0).do(end, q=0)
+    for action in end:
+        seen.do(action, q=0)
     assert seen["pins", 0] == 1
-    seen.refuse("retrieve", "LOOKUP_NOT_OPEN", q=0).refuse("decline", "LOOKUP_NOT_OPEN", q=0)
-    seen.refuse("time_out", "CLIENT_NOT_DEAD", q=0).refuse("look_up", "LOOKUP_IN_USE", q=0, s=0)
-    seen.refuse("evict_from_host", "PINNED", s=0)
-    seen.do("retrieve", q=1).do("evict_from_host", s=0)
+    for action in ("retrieve", "decline", "time_out", "begin_read"):
+        seen.refuse(action, "LOOKUP_NOT_OPEN", q=0)
+    seen.refuse("look_up", "LOOKUP_IN_USE", q=0, s=0).refuse("evict_from_host", "PINNED", s=0)
+    seen.do("decline", q=1).do("evict_from_host", s=0)
 
 
-def test_the_pin_of_a_dead_client_is_dropped_by_the_timeout():
-    """A dead client neither retrieves nor declines, and its pin does not last."""
-    seen = looked_up().do("client_dies", q=0).refuse("retrieve", "LOOKUP_NOT_OPEN", q=0)
-    seen.refuse("evict_from_host", "PINNED", s=0).do("time_out", q=0).do("evict_from_host", s=0)
-    seen.refuse("time_out", "CLIENT_NOT_DEAD", q=0)
+def test_a_timeout_spares_a_read_in_flight():
+    """The rows stay until they are read; then a client that is not heard of has its pin taken."""
+    seen = looked_up().refuse("end_read", "NO_READ", q=0).refuse("retrieve", "NOTHING_READ", q=0)
+    seen.do("begin_read", q=0).refuse("begin_read", "READ_BEGUN", q=0)
+    seen.refuse("time_out", "READ_IN_FLIGHT", q=0).refuse("decline", "READ_BEGUN", q=0)
+    seen.refuse("evict_from_host", "PINNED", s=0).refuse("retrieve", "NOTHING_READ", q=0)
+    seen.do("end_read", q=0).do("time_out", q=0).do("evict_from_host", s=0)
+    assert seen["got", 0] == seen["sought", 0] == 0
+
+
+def test_a_client_that_comes_too_late_reads_nothing():
+    """Its pin was taken by the timeout, and its receipt is for nothing when it wants to read."""
+    seen = looked_up().do("time_out", q=0).do("evict_from_host", s=0)
+    seen.refuse("begin_read", "LOOKUP_NOT_OPEN", q=0)
     assert seen["lookup_state", 0] == LookupState.ENDED.value
+    assert seen["got", 0] is None
 
 
 def test_a_retracted_request_has_its_rows_on_the_host_alone():

@@ -1,11 +1,10 @@
 """A device tier and a host tier of real rows, with tables and checks of their own, and faults to switch on.
 
 Modelled: requests that compute prefixes, match them and leave; stores and loads that copy a node's rows
-between a device page and a host buffer; eviction from both; sends, which copy a page into the receiver's
-buffer; pinned lookups; retracted requests, whose rows move between their block and a host buffer. All nodes
-share one pool of pages. A page or a buffer that is given back keeps its bytes until somebody else gets it,
-and requests and copies go on with the page that they were given when they began. Damage is measured at
-what is read (`tiers_damage`).
+between a device page and a host buffer; eviction from both; retracted requests, whose rows move between their
+block and a host buffer; lookups and sends (`tiers_receipts`). All nodes share one pool of pages. A page or a
+buffer that is given back keeps its bytes until somebody else gets it, and requests and copies go on with the
+page that they were given when they began. Damage is measured at what is read (`tiers_damage`).
 Left out: the network of a send; rows of appends, which begin, are aborted and stage nothing.
 """
 
@@ -22,6 +21,7 @@ from kvspec.models.decode.backend_tables import RefusedError
 from kvspec.models.decode.mechanisms import tiers_rows as rows
 from kvspec.models.decode.mechanisms.tiers_damage import damage_of
 from kvspec.models.decode.mechanisms.tiers_observe import seen
+from kvspec.models.decode.mechanisms.tiers_receipts import Receipts
 from kvspec.models.decode.mechanisms.tiers_requests import (
     Job,
     Lookup,
@@ -43,7 +43,10 @@ FAULTS: Final = {
     "fork.drop-assignment.reference": "children hold nothing of what they read",
     "end_load.drop-assignment.load_from": "a load that has ended still holds its host buffer",
     "decline.drop-assignment.pins": "a declined lookup leaves its pin",
-    "retrieve.a-second-time": "a lookup that has ended drops its pin again",
+    "decline.a-second-time": "a lookup that has ended drops its pin again",
+    "time_out.drop-guard.READ_IN_FLIGHT": "a timeout takes the pin of a read in flight",
+    "time_out.only-after-a-read": "a timeout takes the pins of clients that have read alone",
+    "begin_read.without-a-receipt": "a client reads a host buffer that it has no pin of",
     "release.drop-assignment.kept_for": "release gives up the device alone",
 }
 """Every fault that the cache can be given, by name, with what it does."""
@@ -54,7 +57,7 @@ def fault_for(mutation: str) -> str | None:
     return mutation if mutation in FAULTS else None
 
 
-class Cache:
+class Cache(Receipts):
     """Both tiers, the index of prefixes, and everybody who holds rows.
 
     Attributes:
@@ -125,10 +128,6 @@ class Cache:
         """What is read wrongly once all that is free has been given to others, and bytes held for nobody."""
         return damage_of(self)
 
-    def chain(self, n: int) -> rows.Chain:
-        """The path of a node, itself included."""
-        return (*self.paths[n], n)
-
     def own_chain(self, h: int) -> rows.Chain:
         """What a request's own rows are of: a prompt that no node has."""
         return (len(self.paths) + self.requests[h].family,)
@@ -177,13 +176,6 @@ class Cache:
         if slot.pins and not self._lacks("evict_from_host.drop-guard.PINNED"):
             return "PINNED"
         return None
-
-    def _lacks(self, fault: str) -> bool:
-        return fault in self._faults
-
-    def _need(self, holds: bool, code: str) -> None:
-        if not holds:
-            raise RefusedError(code, "")
 
     def _need_ready(self, h: int) -> None:
         self._need(self.requests[h].phase == "DECODE_READY", "HANDLE_TERMINAL")
@@ -407,80 +399,3 @@ class Cache:
 
     def _give_back(self, s: int) -> None:
         self.slots[s] = Slot(pins=self.slots[s].pins)
-
-    # Lookups.
-
-    def _look_up(self, q: int, s: int) -> None:
-        slot = self.slots[s]
-        self._need(self.lookups[q].state == "UNUSED", "LOOKUP_IN_USE")
-        self._need(slot.copy_of is not None and slot.is_whole, "NOT_ON_HOST")
-        assert slot.copy_of is not None  # noqa: S101  # a whole copy is of a node
-        slot.pins += 1
-        self.lookups[q] = Lookup("OPEN", s, slot.pins, self.chain(slot.copy_of))
-
-    def _retrieve(self, q: int) -> None:
-        states = ("OPEN", "ENDED") if self._lacks("retrieve.a-second-time") else ("OPEN",)
-        self._need(self.lookups[q].state in states, "LOOKUP_NOT_OPEN")
-        self._end_lookup(q)
-
-    def _decline(self, q: int) -> None:
-        self._need(self.lookups[q].state == "OPEN", "LOOKUP_NOT_OPEN")
-        self._end_lookup(q, unpins=not self._lacks("decline.drop-assignment.pins"))
-
-    def _time_out(self, q: int) -> None:
-        self._need(self.lookups[q].state == "CLIENT_DEAD", "CLIENT_NOT_DEAD")
-        self._end_lookup(q)
-
-    def _client_dies(self, q: int) -> None:
-        self._need(self.lookups[q].state == "OPEN", "LOOKUP_NOT_OPEN")
-        self.lookups[q].state = "CLIENT_DEAD"
-
-    def _end_lookup(self, q: int, *, unpins: bool = True) -> None:
-        ended = self.lookups[q]
-        assert ended.slot is not None  # noqa: S101  # a lookup that has begun has a slot
-        slot = self.slots[ended.slot]
-        for other in self.lookups:
-            if other.has_pin and other.slot == ended.slot and other.seat == slot.pins:
-                other.seat = ended.seat
-        ended.state, ended.seat = "ENDED", 0
-        if unpins:
-            slot.pins -= 1
-
-    # Sends.
-
-    def _queue_send(self, x: int, h: int, n: int) -> None:
-        self._need(self.sends[x].state == "UNUSED", "SEND_IN_USE")
-        self._need(h in self.holders[n], "NOT_REFERENCED")
-        self.sends[x] = Job("QUEUED", n, "WAITING", path=self.chain(n))
-
-    def _send(self, x: int) -> None:
-        job = self.sends[x]
-        self._need(job.state == "QUEUED", "SEND_NOT_QUEUED")
-        job.state = "SENT"
-        if job.receiver != "WAITING":
-            return
-        job.receiver = "HAS_ROWS"
-        assert job.node is not None  # noqa: S101  # a send that was queued is of a node
-        if job.node in self.present:
-            rows.copy(job.received, self.pool[self.page_of[job.node]])
-
-    def _fail_send(self, x: int) -> None:
-        self._need(self.sends[x].state == "QUEUED", "SEND_NOT_QUEUED")
-        self.sends[x].state = "FAILED"
-
-    def _give_notice(self, x: int) -> None:
-        self._need(self.sends[x].state == "FAILED", "SEND_NOT_FAILED")
-        self._need(self.sends[x].receiver == "WAITING", "NO_RECEIVER_WAITS")
-        self.sends[x].has_notice = True
-
-    def _lose_notice(self, x: int) -> None:
-        self._need(self.sends[x].has_notice, "NO_NOTICE")
-        self.sends[x].has_notice = False
-
-    def _take_notice(self, x: int) -> None:
-        self._need(self.sends[x].has_notice, "NO_NOTICE")
-        self.sends[x].receiver, self.sends[x].has_notice = "HAS_FAILURE", False
-
-    def _receiver_crashes(self, x: int) -> None:
-        self._need(self.sends[x].receiver == "WAITING", "NO_RECEIVER_WAITS")
-        self.sends[x].receiver, self.sends[x].has_notice = "CRASHED", False

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 
 from kvspec.models.backend import Damage
+from kvspec.models.concrete.machine import Event
 from kvspec.models.decode.agreement import TOLERANCES, disagreement
 from kvspec.models.decode.mechanisms.tiers_observe import Tiers, whose
 from kvspec.models.decode.mechanisms.tiers_requests import Request
@@ -44,7 +45,9 @@ def damage_of(now: Tiers) -> list[Damage]:
     for s in range(len(of.slots)):
         found += _of_slot(of, s)
     for q, lookup in enumerate(of.lookups):
-        if lookup.has_pin and lookup.slot is not None:
+        if lookup.read == "DONE":
+            found += _wrong(of, f"the client of lookup{q}", lookup.received, lookup.found)
+        elif lookup.slot is not None and (lookup.has_pin or lookup.read == "IN_FLIGHT"):
             found += _wrong(of, f"lookup{q}", of.buffers[lookup.slot], lookup.found)
     for x, job in enumerate(of.sends):
         if job.receiver == "HAS_ROWS":
@@ -115,11 +118,22 @@ def _of_slot(of: Tiers, s: int) -> list[Damage]:
         read = of.pool[slot.source]
         return _wrong(of, f"the store into {where}", read, of.chain(slot.copy_of))
     is_loaded = any(of.loads.get(n) == s for n in of.loading)
-    is_pinned = any(lookup.has_pin and lookup.slot == s for lookup in of.lookups)
+    is_pinned = any(
+        lookup.has_pin and lookup.slot == s and _is_dropped(of, q)
+        for q, lookup in enumerate(of.lookups)
+    )
     code = of.host_code(s)
     if code is None or is_loaded or is_pinned:
         return []
     return [_leak(where, of.buffers[s], f"and eviction is refused with {code}")]
+
+
+def _is_dropped(of: Tiers, q: int) -> bool:
+    """Whether a pin is dropped when its read has ended and nobody hears of its client: it is tried."""
+    tried = copy.deepcopy(of)
+    for action in ("end_read", "time_out"):
+        tried.perform(Event(action, (("q", q),)))
+    return not tried.lookups[q].has_pin
 
 
 def _leak(where: str, buffer: Buffer, why: str) -> Damage:

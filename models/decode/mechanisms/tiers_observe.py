@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from kvspec.models.backend import Reply
+from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import Value
 from kvspec.models.decode.mechanisms.tiers_requests import Job, Lookup, Request, Slot
 from kvspec.models.decode.mechanisms.tiers_rows import Buffer, Chain, wrong_rows
@@ -27,6 +29,10 @@ class Tiers(Protocol):
     paths: list[Chain]
     lookups: list[Lookup]
     sends: list[Job]
+
+    def perform(self, event: Event) -> Reply:
+        """Carry out an event, or refuse it."""
+        ...
 
     def chain(self, n: int) -> Chain:
         """The path of a node, itself included."""
@@ -98,6 +104,11 @@ def _receipts(of: Tiers) -> dict[str, list[Value]]:
         "lookup_state": [lookup.state for lookup in of.lookups],
         "pin": [lookup.slot for lookup in of.lookups],
         "seat": [lookup.seat for lookup in of.lookups],
+        "sought": [lookup.found[-1] if lookup.found else None for lookup in of.lookups],
+        "read": [lookup.read for lookup in of.lookups],
+        "got": [
+            whose(of, lookup.received) if lookup.read == "DONE" else None for lookup in of.lookups
+        ],
         "send_state": [job.state for job in of.sends],
         "send_of": [job.node for job in of.sends],
         "receiver": [job.receiver for job in of.sends],

@@ -44,17 +44,24 @@ class Request:
 
 @define
 class Lookup:
-    """A lookup of a host slot, and which path it found there."""
+    """A lookup of a host slot, and which path it found there.
+
+    Attributes:
+        read: what became of the client's read.
+        received: the client's buffer.
+    """
 
     state: str = "UNUSED"
     slot: int | None = None
     seat: int = 0
     found: tuple[int, ...] = ()
+    read: str = "NONE"
+    received: Buffer = Factory(empty)
 
     @property
     def has_pin(self) -> bool:
         """It has begun and not ended."""
-        return self.state in ("OPEN", "CLIENT_DEAD")
+        return self.state == "OPEN"
 
 
 @define

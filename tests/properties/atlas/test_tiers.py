@@ -1,16 +1,11 @@
 """What the traces about two tiers show, and where the sound rule stops them."""
 
-import attrs
 import pytest
 
 from kvspec.models.concrete import Event, Machine
-from kvspec.models.explicit import explore
 from kvspec.properties.atlas.run import search_faulty
-from kvspec.properties.atlas.tiers import B09, B54, B59, B62, B63, ONE_LOOKUP
-from kvspec.properties.tiers import tiers
-from kvspec.spec.language import FALSE, limit
+from kvspec.properties.atlas.tiers import B09, B54, B59, B62, B63
 from kvspec.spec.tiers import make_instance
-from kvspec.spec.tiers_receipts import decline, retrieve
 
 
 def traced(case):
@@ -97,28 +92,38 @@ def test_a_declined_lookup_leaves_a_pin_without_a_receipt():
     assert evicted.code == "PINNED"
 
 
-def never():
-    """No event of an action is tried."""
-    return FALSE
-
-
-def test_no_timeout_makes_up_for_a_client_that_forgets_its_pin():
-    """Where a living client never comes back, its pin lasts for ever (A-B62)."""
-    stays_away = limit(retrieve)(never), limit(decline)(never)
-    made = attrs.evolve(ONE_LOOKUP, limits=(*ONE_LOOKUP.limits, *stays_away), expected=None)
-    (found,) = explore(made, [tiers["every_pin_is_dropped"]]).violations
+def test_the_pin_lasts_where_the_client_never_reads():
+    """The client does nothing any more, and the timeout waits for it to have read (A-B62)."""
+    found, faulty, sound = traced(B62.cases[1])
     state = found.trace[-1].state
-    assert Machine(made).value(state, "lookup_state", 0) == "OPEN"
-    assert Machine(made).step(state, Event("time_out", (("q", 0),))).code == "CLIENT_NOT_DEAD"
+    timed_out = Event("time_out", (("q", 0),))
+    assert faulty.value(state, "read", 0) == "NONE"
+    assert faulty.step(state, timed_out).code == "LOOKUP_NOT_OPEN"
+    assert sound.step(state, timed_out).kind == "accepted"
 
 
-def test_the_second_drop_takes_the_pin_of_another_lookup():
-    """One lookup has ended twice, and the copy of the one that is open is gone (A-B62)."""
-    found, faulty, sound = traced(B62.cases[2])
-    states = [end(found, faulty, "lookup_state", q) for q in (0, 1)]
-    assert sorted(states) == ["ENDED", "OPEN"]
-    assert end(found, faulty, "host_rows", 0) is None
-    assert refusal(found, sound) == ("retrieve", "LOOKUP_NOT_OPEN")
+@pytest.mark.parametrize(
+    ("number", "reader", "refused"),
+    [
+        (2, 1, ("decline", "LOOKUP_NOT_OPEN")),
+        (3, 0, ("evict_from_host", "PINNED")),
+        (4, 0, ("time_out", "READ_IN_FLIGHT")),
+        (5, 0, ("begin_read", "LOOKUP_NOT_OPEN")),
+    ],
+)
+def test_a_client_has_read_another_prefix(number, reader, refused):
+    """It has node 1 for node 0, whose slot that took; the sound rule stops it in another place each time."""
+    found, faulty, sound = traced(B62.cases[number])
+    assert end(found, faulty, "read", reader) == "DONE"
+    assert (end(found, faulty, "got", reader), end(found, faulty, "sought", reader)) == (1, 0)
+    assert refusal(found, sound) == refused
+
+
+def test_a_pin_that_is_dropped_twice_was_another_lookups():
+    """One lookup was timed out and declined, and the other one that has read is still open (A-B62)."""
+    found, faulty, _ = traced(B62.cases[2])
+    assert [end(found, faulty, "lookup_state", q) for q in (0, 1)] == ["ENDED", "OPEN"]
+    assert end(found, faulty, "pins", 0) == 0
 
 
 def test_every_abort_of_a_retracted_request_takes_a_slot():

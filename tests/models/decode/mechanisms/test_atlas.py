@@ -138,8 +138,11 @@ DAMAGE = {
     "A-B61-2": {"rows", "owner"},
     "A-B61-3": {"layers"},
     "A-B62-1": {"owner"},
+    "A-B62-2": {"owner"},
     "A-B62-3": {"rows"},
     "A-B62-4": {"rows"},
+    "A-B62-5": {"rows"},
+    "A-B62-6": {"rows"},
     "A-B63-1": {"owner"},
     "A-B63-2": {"owner"},
     "A-B64-1": {"waits"},
@@ -175,7 +178,6 @@ WITHOUT_ROWS = {
     "A-B59-2": "a receiver waits for ever",
     "A-B59-3": "a receiver waits for ever",
     "A-B59-5": "a send waits for ever",
-    "A-B62-2": "a pin is held for ever",
 }
 """Cases of systems with a cache that it does not show, and why: no row is harmed by what never comes."""
 MECHANISMS = sorted(system for system, cache in SOUND.items() if ".mechanisms." in cache)

@@ -1,92 +1,27 @@
-"""Two tiers of real rows: the atlas replayed on them, their damage in numbers, all they can do."""
+"""Two tiers of real rows: their damage in numbers, and all that they can do."""
 
-import copy
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 import torch
+from graph_walks import answer_everything, sample
 
 from kvspec.counterexamples.atlas_files import trace_of_case
 from kvspec.counterexamples.files import read_trace
 from kvspec.counterexamples.replay import replay
 from kvspec.counterexamples.targets import faulty_backend, sound_backend
-from kvspec.models.concrete import Event, Machine
+from kvspec.models.concrete import Event
 from kvspec.models.decode.agreement import TOLERANCES, disagreement
 from kvspec.models.decode.mechanisms import tiers_rows as rows
-from kvspec.models.decode.mechanisms.tiers import FAULTS, Cache, fault_for
+from kvspec.models.decode.mechanisms.tiers import Cache
 from kvspec.models.explicit import explore
 from kvspec.properties.atlas.run import run_case
 from kvspec.properties.atlas.tiers import GROUPS
-from kvspec.properties.stateful import make_plan, run
 from kvspec.properties.tiers import tiers as claims
 from kvspec.spec import tiers
 
-ALL = [case for group in GROUPS for case in group.cases]
-CASES = {case.fault.name: case for case in ALL if fault_for(case.fault.name) is not None}
-SHOWN = {
-    "evict_from_host.under-a-load": {"rows", "logits"},
-    "evict_from_host.drop-guard.PINNED": {"rows"},
-    "evict_from_device.drop-guard.COPY_IN_FLIGHT": {"rows"},
-    "evict_from_device.drop-guard.SEND_QUEUED": {"rows"},
-    "evict_from_device.never-after-a-failed-send": {"owner"},
-    "match.before-the-load-ends": {"rows", "logits"},
-    "match.only-above": {"rows", "logits", "owner"},
-    "match.only-the-last": {"rows", "logits", "owner"},
-    "fork.drop-assignment.reference": {"rows", "logits", "owner"},
-    "end_load.drop-assignment.load_from": {"owner"},
-    "decline.drop-assignment.pins": {"owner"},
-    "retrieve.a-second-time": {"rows"},
-    "release.drop-assignment.kept_for": {"owner"},
-}
-WITHOUT_ROWS = {
-    "give_notice.drop-assignment.notice",
-    "give_notice.once",
-    "send.only-to-who-waits",
-    "time_out.only-unpinned",
-}
-"""Faults of messages and of clients: there is no row that they harm, only somebody who waits."""
-
-
-@pytest.fixture(scope="module")
-def traces():
-    """The trace of every case that the cache has a fault for, by the name of the fault."""
-    return {name: trace_of_case(run_case(case)) for name, case in CASES.items()}
-
-
-def test_every_fault_belongs_to_a_case():
-    """The cache has a fault for each case, but for those without rows."""
-    assert set(CASES) == FAULTS.keys() == SHOWN.keys()
-    assert {case.fault.name for case in ALL} - set(CASES) == WITHOUT_ROWS
-
-
-@pytest.mark.parametrize("name", SHOWN)
-def test_the_sound_tiers_do_as_specified(traces, name):
-    """They take the steps up to the departing one, and there do what the sound rule does, without damage."""
-    found = replay(traces[name], sound_backend("tiers"))
-    assert found.passed, found.message
-    assert not any(step.damage for step in found.steps)
-
-
-@pytest.mark.parametrize(("name", "kinds"), SHOWN.items())
-def test_the_faulty_tiers_show_damage(traces, name, kinds):
-    """With the fault they take all steps of the trace, and what goes wrong is measured at the end."""
-    found = replay(
-        traces[name],
-        faulty_backend("tiers", name),
-        faulty=True,
-        faulty_system=CASES[name].fault.changed,
-    )
-    assert found.outcome == "damage_shown", found.message
-    assert {harm.kind for harm in found.steps[-1].damage} == kinds
-    assert all(harm.amount > 0 for harm in found.steps[-1].damage)
-
-
-def driven(instance, cache, walks, examples):
-    """The report of walks over the state graph of an instance, each step compared and without damage."""
-    listed = list(claims.by_name.values())
-    plan = make_plan(instance, listed, most=walks)
-    return run(instance, listed, lambda: cache, max_examples=examples, profile="ci", plan=plan)
+CASES = {case.fault.name: case for group in GROUPS for case in group.cases}
 
 
 COPIES = tiers.make_instance("COPIES", "one prefix and one host slot")
@@ -100,47 +35,17 @@ LARGER = (
 
 def test_the_sound_tiers_do_all_that_a_small_instance_allows():
     """Every transition, every action and every refusal of a small instance."""
-    report = driven(COPIES, Cache(), walks=2_000, examples=40)
+    report = sample(Cache(), COPIES, claims, walks=2_000, examples=40)
     assert report.holds, report.text()
     assert report.touched == report.transitions
-
-
-def everything(instance):
-    """How many states there are, and how many events were tried in them: all of them in each.
-
-    An event that must be refused is tried on the cache itself, which it may not change, any other on a copy.
-    """
-    machine, cache = Machine(instance), Cache()
-    cache.reset(instance)
-    (first,) = machine.initial_states()
-    seen, ahead, tried = {first: cache}, [first], 0
-    events = machine.events()
-    while ahead:
-        state = ahead.pop()
-        for event in events:
-            if not machine.within_limits(state, event):
-                continue
-            want, made = machine.step(state, event), seen[state]
-            if want.kind == "accepted":
-                made = copy.deepcopy(made)
-            reply = made.perform(event)
-            assert (reply.accepted, reply.code) == (want.kind == "accepted", want.code), str(event)
-            assert made.observe() == want.state, str(event)
-            tried += 1
-            if want.state not in seen:
-                assert not made.damage(), str(event)
-                seen[want.state] = made
-                ahead.append(want.state)
-    return len(seen), tried
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("instance", LARGER, ids=lambda made: made.name)
 def test_the_sound_tiers_answer_every_event_in_every_state(instance):
     """Accepted and refused as specified, with the same state after it and without damage."""
-    found, tried = everything(instance)
+    found, _ = answer_everything(Cache(), instance)
     assert found == explore(instance, deadlock=False).states
-    assert tried > found
 
 
 def driven_by(*steps, faults=()):
@@ -213,15 +118,14 @@ def test_rows_that_were_evicted_are_there_until_their_page_is_used_again():
     "name",
     [
         "evict_from_device.drop-guard.COPY_IN_FLIGHT",
-        "evict_from_host.drop-guard.PINNED",
         "fork.drop-assignment.reference",
     ],
 )
-def test_without_reuse_there_is_no_wrong_row(traces, name, monkeypatch):
+def test_without_reuse_there_is_no_wrong_row(name, monkeypatch):
     """The damage of an early eviction is what the next user of the page does, not the eviction itself."""
     monkeypatch.setattr(Cache, "fill_what_is_free", lambda _: None)
     found = replay(
-        traces[name],
+        trace_of_case(run_case(CASES[name])),
         faulty_backend("tiers", name),
         faulty=True,
         faulty_system=CASES[name].fault.changed,
@@ -256,10 +160,38 @@ def test_the_bytes_of_an_aborted_request_are_counted():
     assert not driven_by(*ABORTED_ON_THE_HOST).damage()
 
 
-def test_an_unknown_fault_is_refused():
-    """A fault that the cache does not have is named with those that it has."""
-    with pytest.raises(ValueError, match=r"found the faults forgets-all, expected names out of"):
-        Cache(faults=("forgets-all",))
+READ = (
+    ("store", {"n": 0, "s": 0}),
+    ("end_store", {"s": 0}),
+    ("look_up", {"q": 0, "s": 0}),
+    ("begin_read", {"q": 0}),
+)
+
+
+def test_a_read_brings_the_bytes_of_a_host_buffer():
+    """The client's buffer has the rows of the node, and keeps them when the host buffer is overwritten."""
+    cache = driven_by(*TWO_NODES, *READ, ("end_read", {"q": 0}), ("retrieve", {"q": 0}))
+    cache.buffers[0] = rows.empty()
+    assert not rows.wrong_rows(cache.lookups[0].received, (0,))
+    assert not [harm for harm in cache.damage() if harm.where == "the client of lookup0"]
+
+
+def test_a_read_whose_pin_was_taken_brings_rows_of_another_node():
+    """The timeout took the pin, node 1 has the buffer, and the client has its rows for those of node 0."""
+    cache = driven_by(
+        *TWO_NODES,
+        *READ,
+        ("time_out", {"q": 0}),
+        ("evict_from_host", {"s": 0}),
+        ("store", {"n": 1, "s": 0}),
+        ("end_store", {"s": 0}),
+        ("end_read", {"q": 0}),
+        faults=("time_out.drop-guard.READ_IN_FLIGHT",),
+    )
+    (harm,) = cache.damage()
+    assert (harm.kind, harm.where, harm.amount) == ("rows", "the client of lookup0", rows.ROWS)
+    assert "of node1" in harm.text
+    assert not rows.wrong_rows(cache.lookups[0].received, (0, 1))
 
 
 def test_rows_of_an_append_are_not_staged_here():
