@@ -7,6 +7,7 @@ from kvspec.spec.append import Txn, TxnState, is_live, state
 from kvspec.spec.batch import leave
 from kvspec.spec.fan_out import (
     Seat,
+    ask,
     cancel_group,
     group,
     has_running_member,
@@ -14,6 +15,9 @@ from kvspec.spec.fan_out import (
     runs,
     seat,
     system,
+    turn_away,
+    waits,
+    wish,
 )
 from kvspec.spec.handles import (
     Handle,
@@ -33,6 +37,7 @@ from kvspec.spec.language import (
     forall,
     implies,
     is_some,
+    the,
     weak,
     where,
 )
@@ -89,6 +94,72 @@ def no_sample_outlives_the_cancel_of_its_prompt() -> Expr:
 def groups_have_no_groups() -> Expr:
     """The parent of a group is a member of none."""
     return forall(Handle, Handle, lambda c, p: implies(group[c] == p, ~is_some(group[p])))
+
+
+@fan_out.invariant
+def no_sample_of_a_group_is_missing() -> Expr:
+    """A prompt that has a sample waits for no other: all are there, or none is."""
+    return forall(Handle, Handle, Handle, lambda c, d, p: implies(group[c] == p, ~(wish[d] == p)))
+
+
+@fan_out.invariant
+def samples_are_asked_for_by_prompts() -> Expr:
+    """Who waits for samples is held, and is no sample itself."""
+    return forall(
+        Handle, Handle, lambda c, p: implies(wish[c] == p, is_held(p) & ~is_some(group[p]))
+    )
+
+
+@fan_out.step
+def who_asks_runs_and_waits() -> Expr:
+    """Samples are asked for by a request that runs, on free handles, and at least one is."""
+    return forall(
+        Handle,
+        Handle,
+        lambda c, p: implies(
+            fired(ask) & (wish[c] != p) & after(wish[c] == p), runs(p) & is_free(c)
+        ),
+    ) & implies(
+        fired(ask),
+        exists(Handle, lambda c: ~is_some(wish[c]) & after(is_some(wish[c]))),
+    )
+
+
+@fan_out.step
+def a_sample_is_waited_for_until_it_is_there() -> Expr:
+    """A prompt waits for a sample until it has it, is turned away, or is released."""
+    return forall(
+        Handle,
+        Handle,
+        lambda c, p: implies(
+            (wish[c] == p) & after(wish[c] != p),
+            fired(turn_away) | after(group[c] == p) | after(is_free(p)),
+        ),
+    )
+
+
+@fan_out.step
+def a_prompt_is_turned_away_whole() -> Expr:
+    """Who is turned away runs, has no sample, and waits for none afterwards; nobody else is."""
+    return forall(
+        Handle,
+        Handle,
+        Handle,
+        lambda c, d, p: implies(
+            fired(turn_away) & (wish[c] == p) & after(wish[c] != p),
+            runs(p) & (group[d] != p) & after(wish[d] != p),
+        ),
+    ) & implies(
+        fired(turn_away),
+        exists(Handle, lambda c: is_some(wish[c]) & after(~is_some(wish[c])))
+        & forall(
+            Handle,
+            Handle,
+            lambda c, d: implies(
+                (after(wish[c]) != wish[c]) & (after(wish[d]) != wish[d]), wish[c] == wish[d]
+            ),
+        ),
+    )
 
 
 @fan_out.step
@@ -186,6 +257,12 @@ def reaches_an_append_to_a_sample() -> Expr:
     )
 
 
+@fan_out.witness
+def reaches_a_wait_without_room() -> Expr:
+    """A prompt waits for a sample whose handle another request has taken."""
+    return exists(Handle, lambda c: is_some(wish[c]) & waits(the(wish[c])) & is_held(c))
+
+
 @fan_out.end
 def nothing_is_left_to_release() -> Expr:
     """The system may stop where no handle holds rows."""
@@ -196,3 +273,9 @@ def nothing_is_left_to_release() -> Expr:
 def every_cancelled_request_is_released(h: Handle) -> tuple[Expr, Expr]:
     """A cancelled request leaves the batch and is released in the end, the parent of a group with it."""
     return phase[h] == Phase.CANCELLED, phase[h] == Phase.RELEASED
+
+
+@fan_out.leads_to(weak(fork, "p"), weak(turn_away, "p"))
+def every_wait_for_samples_ends(p: Handle) -> tuple[Expr, Expr]:
+    """A prompt that waits gets every sample that it asked for, or is turned away, whatever rivals do."""
+    return waits(p), ~waits(p)

@@ -117,7 +117,7 @@ def rows_that_move_are_held_at_both_ends() -> Expr:
 
 @handoff.invariant
 def what_is_offered_is_retained() -> Expr:
-    """A ticket offers rows that are retained, and says how they are laid out."""
+    """A ticket offers rows of some layer that are retained, and names their format."""
     return forall(
         Ticket,
         lambda k: implies(
@@ -125,7 +125,7 @@ def what_is_offered_is_retained() -> Expr:
             is_some(giver[k])
             & retained[the(giver[k])]
             & is_some(written_as[k])
-            & forall(Layer, lambda p: is_some(placed[k, p])),
+            & forall(Layer, lambda _: exists(Layer, lambda p: is_some(placed[k, p]))),
         ),
     )
 
@@ -435,7 +435,22 @@ def reaches_rows_for_a_request_that_has_ended() -> Expr:
 @handoff.witness
 def reaches_layers_in_another_order() -> Expr:
     """Rows move whose layers stand in another order than their names."""
-    return exists(Ticket, Layer, lambda k, l: moves(k) & (placed[k, l] != l))
+    return exists(
+        Ticket, Layer, lambda k, l: moves(k) & is_some(placed[k, l]) & (placed[k, l] != l)
+    )
+
+
+@handoff.witness
+def reaches_an_offer_that_lacks_a_layer() -> Expr:
+    """A ticket offers rows of some layers and not of all."""
+    return exists(
+        Ticket,
+        Layer,
+        Layer,
+        lambda k, p, q: (
+            (ticket[k] == TicketState.OFFERED) & is_some(placed[k, p]) & ~is_some(placed[k, q])
+        ),
+    )
 
 
 @handoff.end

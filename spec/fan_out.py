@@ -1,17 +1,17 @@
 """Fan-out: n samples of a prompt are admitted and registered in one step, and one cancel ends them all.
 
-Every request that has rows has a seat of the running batch. A fork brings its seats along: all children are
-seated and are members of the group of their parent, or the fork is refused and nothing has happened. The
-group is cancelled as one: every member that runs is ended in the step that ends the parent.
+Every request that has rows has a seat of the running batch. A prompt asks for its samples, which reserves
+nothing, and waits. A fork brings their seats along: all that were asked for are seated and are members of the
+group of their parent, or the fork is refused and nothing has happened. A prompt that has waited for room in
+vain is turned away: it goes on without samples. A group is cancelled as one: every member that runs is ended
+in the step that ends the parent.
 
-Modelled: other requests that take seats at any time, members that end by themselves, a parent that ends
+Modelled: rivals that take seats and handles at any time, members that end by themselves, a parent that ends
 before its samples. A parent with a running member is not cancelled alone, and is not released before them.
-Left out: which seat, priorities, a wait for seats. Assumed: a member of a group has no group of its own.
+Left out: which seat, priorities. Assumed: a member of a group has no group of its own.
 """
 
 from __future__ import annotations
-
-import attrs
 
 from kvspec.spec import core
 from kvspec.spec.append import (
@@ -29,8 +29,8 @@ from kvspec.spec.append import (
     txn_abi,
     v_end,
 )
-from kvspec.spec.failures import FailureClass, error_code
-from kvspec.spec.handles import Handle, Phase, handles, phase
+from kvspec.spec.failures import CHILD_IN_USE, HANDLE_TERMINAL, FailureClass, error_code
+from kvspec.spec.handles import Handle, Phase, handles, is_free, phase
 from kvspec.spec.language import (
     FALSE,
     Bool,
@@ -72,9 +72,15 @@ IN_A_GROUP = error_code("IN_A_GROUP", "the handle is a member of a group itself"
 NO_RUNNING_MEMBER = error_code(
     "NO_RUNNING_MEMBER", "the handle has no group of which a member runs"
 )
-NOT_ALL_SEATED = error_code(
-    "NOT_ALL_SEATED",
-    "some child would have no seat, or another would have one",
+GROUP_BEGUN = error_code("GROUP_BEGUN", "the handle has samples, or waits for them")
+NO_SAMPLE = error_code("NO_SAMPLE", "the handle asks for no sample")
+ASKED_FOR = error_code("ASKED_FOR", "another handle has asked for a sample there")
+WAITS_FOR_NONE = error_code(
+    "WAITS_FOR_NONE", "the handle does not wait for its samples, or a part of them is there"
+)
+NOT_ALL_SAMPLES = error_code(
+    "NOT_ALL_SAMPLES",
+    "the children are not the samples that the handle asked for",
     FailureClass.OWNERSHIP,
 )
 SEAT_TAKEN = error_code("SEAT_TAKEN", "the seat is taken", FailureClass.OWNERSHIP)
@@ -103,6 +109,13 @@ group = fan_out.variable(
     init=none(Handle),
     meaning="parent of whose group the request is a member",
 )
+wish = fan_out.variable(
+    "wish",
+    Handle,
+    to=Option[Handle],
+    init=none(Handle),
+    meaning="prompt that has asked for a sample on this handle, and has none there yet",
+)
 
 
 def is_taken(s: Expr) -> Expr:
@@ -118,6 +131,21 @@ def runs(h: Expr) -> Expr:
 def has_running_member(p: Expr) -> Expr:
     """Some member of the handle's group runs."""
     return exists(Handle, lambda c: (group[c] == p) & runs(c))
+
+
+def has_begun(p: Expr) -> Expr:
+    """The handle has members of its group, or waits for some."""
+    return exists(Handle, lambda c: (group[c] == p) | (wish[c] == p))
+
+
+def waits(p: Expr) -> Expr:
+    """The request runs, and waits for samples."""
+    return runs(p) & exists(Handle, lambda c: wish[c] == p)
+
+
+def waits_for_all(p: Expr) -> Expr:
+    """The request waits, and has no sample yet."""
+    return waits(p) & forall(Handle, lambda c: group[c] != p)
 
 
 def is_ended_with(p: Expr, h: Expr) -> Expr:
@@ -136,29 +164,49 @@ def allocate_with_a_seat(step: Step, h: Handle, s: Seat) -> None:
     step.assign(seat[h], s)
 
 
+@fan_out.action
+def ask(step: Step, p: Handle, samples: Map[Handle, Bool]) -> None:
+    """A prompt asks for its samples; nothing is reserved for them."""
+    step.require(runs(p), HANDLE_TERMINAL)
+    step.require(~is_some(group[p]), IN_A_GROUP)
+    step.require(~has_begun(p), GROUP_BEGUN)
+    step.require(exists(Handle, lambda c: samples[c]), NO_SAMPLE)
+    step.require(forall(Handle, lambda c: implies(samples[c], ~is_some(wish[c]))), ASKED_FOR)
+    step.require(forall(Handle, lambda c: implies(samples[c], is_free(c))), CHILD_IN_USE)
+    for c in step.every(Handle):
+        step.assign(wish[c], where(samples[c], p, wish[c]))
+
+
+@fan_out.action
+def turn_away(step: Step, p: Handle) -> None:
+    """A prompt that has waited in vain for all of its samples goes on without them."""
+    step.require(waits_for_all(p), WAITS_FOR_NONE)
+    for c in step.every(Handle):
+        step.assign(wish[c], where(wish[c] == p, none(Handle), wish[c]))
+
+
 @fan_out.extend(fork)
 def fork_with_seats(
     step: Step,
     p: Handle,
     children: Map[Handle, Bool],
-    seated: Map[Handle, Bool],
     seats: Map[Handle, Seat],
 ) -> None:
-    """All children are seated and registered in the parent's group at once, or none is."""
-    step.require(~is_some(group[p]), IN_A_GROUP)
-    step.require(forall(Handle, lambda c: seated[c] == children[c]), NOT_ALL_SEATED)
-    step.require(forall(Handle, lambda c: implies(seated[c], ~is_taken(seats[c]))), SEAT_TAKEN)
+    """All samples are seated and registered in the parent's group at once, or none is."""
+    step.require(forall(Handle, lambda c: children[c] == (wish[c] == p)), NOT_ALL_SAMPLES)
+    step.require(forall(Handle, lambda c: implies(children[c], ~is_taken(seats[c]))), SEAT_TAKEN)
     step.require(
         forall(
             Handle,
             Handle,
-            lambda c, d: implies(seated[c] & seated[d] & (seats[c] == seats[d]), c == d),
+            lambda c, d: implies(children[c] & children[d] & (seats[c] == seats[d]), c == d),
         ),
         ONE_SEAT_FOR_TWO,
     )
     for c in step.every(Handle):
-        step.assign(seat[c], where(seated[c], seats[c], seat[c]))
-        step.assign(group[c], where(seated[c], p, group[c]))
+        step.assign(seat[c], where(children[c], seats[c], seat[c]))
+        step.assign(group[c], where(children[c], p, group[c]))
+        step.assign(wish[c], where(children[c], none(Handle), wish[c]))
 
 
 @fan_out.extend(cancel_request)
@@ -169,10 +217,12 @@ def cancel_without_members(step: Step, h: Handle) -> None:
 
 @fan_out.extend(release)
 def release_after_members(step: Step, h: Handle) -> None:
-    """A release gives the seat back and leaves the group; a parent goes last."""
+    """A release gives the seat back, leaves the group and asks for nothing; a parent goes last."""
     step.require(forall(Handle, lambda c: group[c] != h), GROUP_HELD)
     step.assign(seat[h], none(Seat))
     step.assign(group[h], none(Handle))
+    for c in step.every(Handle):
+        step.assign(wish[c], where(wish[c] == h, none(Handle), wish[c]))
 
 
 @fan_out.action
@@ -225,7 +275,7 @@ def make_instance(
     expected: Counts | None = None,
 ) -> Instance:
     """An instance of one layer. rows: of a batch. limits: those that it has beside the core's."""
-    made = core.make_instance(
+    return core.make_instance(
         name,
         doc,
         of=system,
@@ -239,9 +289,9 @@ def make_instance(
         rows=rows,
         rewinds=rewinds,
         more={Seat: seats},
+        limits=limits,
         expected=expected,
     )
-    return attrs.evolve(made, limits=(*made.limits, *limits))
 
 
 ROOM = make_instance(
@@ -249,14 +299,14 @@ ROOM = make_instance(
     "a parent, two children and two seats",
     handles=3,
     seats=2,
-    expected=Counts(531, 1_609, 12, 10),
+    expected=Counts(1_125, 3_391, 12, 10),
 )
 GROUP = make_instance(
     "GROUP",
     "a parent, two children and three seats",
     handles=3,
     seats=3,
-    expected=Counts(1_602, 7_330, 12, 10),
+    expected=Counts(2_493, 9_031, 12, 10),
 )
 RIVAL = make_instance(
     "RIVAL",
@@ -264,7 +314,7 @@ RIVAL = make_instance(
     handles=3,
     seats=2,
     blocks=2,
-    expected=Counts(1_925, 6_813, 12, 10),
+    expected=Counts(6_677, 26_001, 12, 10),
 )
 PAIR = make_instance(
     "PAIR",
@@ -273,7 +323,7 @@ PAIR = make_instance(
     seats=2,
     txns=1,
     versions=1,
-    expected=Counts(5_315, 24_670, 20, 29),
+    expected=Counts(7_411, 35_098, 20, 29),
 )
 SECOND_ROW = make_instance(
     "SECOND_ROW",
@@ -284,7 +334,7 @@ SECOND_ROW = make_instance(
     versions=2,
     longest=2,
     limits=CANCELS_ONLY,
-    expected=Counts(5_215, 21_570, 32, 58),
+    expected=Counts(7_403, 32_606, 32, 58),
 )
 SECOND_REQUEST = make_instance(
     "SECOND_REQUEST",
@@ -295,7 +345,7 @@ SECOND_REQUEST = make_instance(
     versions=1,
     generations=2,
     limits=CANCELS_ONLY,
-    expected=Counts(3_985, 17_289, 26, 16),
+    expected=Counts(5_793, 26_009, 27, 16),
 )
 IN_A_BATCH = make_instance(
     "IN_A_BATCH",
@@ -303,7 +353,7 @@ IN_A_BATCH = make_instance(
     handles=2,
     seats=2,
     rows=1,
-    expected=Counts(179, 592, 8, 3),
+    expected=Counts(251, 832, 8, 3),
 )
 
 INSTANCES = (ROOM, GROUP, RIVAL, PAIR, SECOND_ROW, SECOND_REQUEST, IN_A_BATCH)

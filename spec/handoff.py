@@ -10,6 +10,7 @@ A client may hang up at any time. Before the hand-off that ends the retention, t
 finished; while bytes move it waits for their outcome. A reason to end is written once.
 Environment: a client that hangs up, a sender that fails, a consumer that never comes (the lease ends).
 Left out: attempts, pins and notices of what moves (`transfer`), the rows themselves, the choice of a worker.
+Assumed in every instance: an end names no layer twice. The giver may lack layers, not all, as a stage does.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from kvspec.spec.handoff_record import (
     FORMAT_MISMATCH,
     HANDLE_WITHOUT_REQUEST,
     LAYERS_MISMATCH,
+    NO_LAYER,
     NOT_MOVING,
     NOT_OFFERED,
     NOT_RETAINED,
@@ -94,7 +96,9 @@ from kvspec.spec.language import (
     Map,
     Step,
     System,
+    exists,
     forall,
+    implies,
     instance,
     limit,
     none,
@@ -214,17 +218,29 @@ def expire(step: Step, h: Handle) -> None:
     _retain_no_more(step, h)
 
 
+def _has_some_layer(filled: Expr) -> Expr:
+    return forall(Layer, lambda _: exists(Layer, lambda place: filled[place]))
+
+
 @handoff.action
-def offer(step: Step, k: Ticket, h: Handle, o: Map[Layer, Layer], f: Format) -> None:
-    """Offer retained rows, with the layer at each place and the format of the bytes."""
+def offer(
+    step: Step,
+    k: Ticket,
+    h: Handle,
+    o: Map[Layer, Layer],
+    filled: Map[Layer, Bool],
+    f: Format,
+) -> None:
+    """Offer retained rows, with the layer at each place that is filled and the format of the bytes."""
     step.require(ticket[k] == TicketState.IDLE, TICKET_OFFERED)
     step.require(retained[h], NOT_RETAINED)
     step.require(forall(Ticket, lambda j: giver[j] != h), ALREADY_OFFERED)
+    step.require(_has_some_layer(filled), NO_LAYER)
     step.assign(ticket[k], TicketState.OFFERED)
     step.assign(giver[k], h)
     step.assign(written_as[k], f)
     for place in step.every(Layer):
-        step.assign(placed[k, place], o[place])
+        step.assign(placed[k, place], where(filled[place], o[place], none(Layer)))
 
 
 @handoff.action
@@ -287,6 +303,28 @@ system = System.of(
 )
 
 
+def _names_no_layer_twice(order: Expr) -> Expr:
+    return forall(Layer, Layer, lambda p, q: implies(order[p] == order[q], p == q))
+
+
+@limit(offer)
+def offers_an_order(o: Map[Layer, Layer]) -> Expr:
+    """A giver has a layer at one place."""
+    return _names_no_layer_twice(o)
+
+
+@limit(offer)
+def offers_every_layer(filled: Map[Layer, Bool]) -> Expr:
+    """The giver has every layer."""
+    return forall(Layer, lambda place: filled[place])
+
+
+@limit(accept)
+def reads_an_order(m: Map[Layer, Layer]) -> Expr:
+    """A consumer reads one layer from a place."""
+    return _names_no_layer_twice(m)
+
+
 def make_instance(
     name: str,
     doc: str,
@@ -300,12 +338,13 @@ def make_instance(
     formats: int = 1,
     tokens: int = 1,
     longest: int = 0,
+    lacking: bool = False,
     without: tuple[Action, ...] = (fork,),
     expected: Counts | None = None,
 ) -> Instance:
     """An instance with at most `tokens` output tokens and `longest` rows a request, without a batch.
 
-    without: actions that are not tried, which keeps a search small.
+    lacking: the giver may lack layers. without: actions that are not tried, which keeps a search small.
     """
     return instance(
         name,
@@ -326,7 +365,13 @@ def make_instance(
             Tokens: tokens + 1,
         },
         constants={context: longest, rewind: longest, most: tokens},
-        limits=(*core.LIMITS, *(limit(action)(lambda: FALSE) for action in without)),
+        limits=(
+            *core.LIMITS,
+            offers_an_order,
+            reads_an_order,
+            *(() if lacking else (offers_every_layer,)),
+            *(limit(action)(lambda: FALSE) for action in without),
+        ),
         expected=expected,
         doc=doc,
     )
@@ -339,11 +384,18 @@ PAIR = make_instance(
 )
 LAYOUTS = make_instance(
     "LAYOUTS",
-    "two layers in any order, two formats, and clients that stay",
+    "two layers in any order, or one or none of them, and clients that stay",
     layers=2,
+    lacking=True,
+    without=(fork, hang_up),
+    expected=Counts(15_065, 61_001, 14, 16),
+)
+FORMATS = make_instance(
+    "FORMATS",
+    "two formats, and clients that stay",
     formats=2,
     without=(fork, hang_up),
-    expected=Counts(28_697, 117_489, 14, 16),
+    expected=Counts(12_041, 46_401, 14, 16),
 )
 OFFERS = make_instance(
     "OFFERS",
@@ -399,4 +451,4 @@ ROWS = make_instance(
     expected=Counts(7_717, 36_207, 21, 90),
 )
 
-INSTANCES = (PAIR, LAYOUTS, OFFERS, FORKS, CONSUMERS, FAMILIES, APPENDS, ROWS)
+INSTANCES = (PAIR, LAYOUTS, FORMATS, OFFERS, FORKS, CONSUMERS, FAMILIES, APPENDS, ROWS)

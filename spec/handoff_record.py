@@ -72,6 +72,7 @@ NOT_MOVING = error_code("NOT_MOVING", "no bytes move for the ticket")
 ROWS_STILL_COMING = error_code("ROWS_STILL_COMING", "the rows have not all come")
 NOT_RETAINED = error_code("NOT_RETAINED", "the handle retains nothing for a consumer")
 ALREADY_OFFERED = error_code("ALREADY_OFFERED", "another ticket offers the rows")
+NO_LAYER = error_code("NO_LAYER", "the offer names no layer")
 OUTPUT_BEGUN = error_code(
     "OUTPUT_BEGUN", "the request has begun its output, or a ticket brings it rows"
 )
@@ -170,7 +171,7 @@ placed = handoff.variable(
     Layer,
     to=Option[Layer],
     init=none(Layer),
-    meaning="layer that the giver has at the place",
+    meaning="layer that the giver has at the place, if any",
 )
 written_as = handoff.variable(
     "written_as",
