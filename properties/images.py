@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvspec.properties.turns import is_ready, sessions
+from kvspec.properties.turns import goes, is_ready, sessions
 from kvspec.spec.handles import Handle, Layer, context, k_rows, length, v_rows, version
 from kvspec.spec.images import (
     Image,
@@ -66,6 +66,17 @@ def a_saved_snapshot_fits_the_context() -> Expr:
 def a_session_reads_no_row_of_a_failed_restore() -> Expr:
     """Where no image is being restored, no row of one is left in the place of a session."""
     return forall(Handle, lambda h: implies(restore[h] == Restore.NONE, written[h] == 0))
+
+
+@sessions.step
+def a_turn_reads_no_row_of_a_failed_restore() -> Expr:
+    """A turn that begins to run finds the rows of completed turns in its place, and no others."""
+    return forall(
+        Handle,
+        lambda h: implies(
+            goes(h, Turn.QUEUED, Turn.RUNNING), length[h] + written[h] == completed[h]
+        ),
+    )
 
 
 @sessions.invariant

@@ -126,6 +126,12 @@ CHILD_BEFORE = _instance(
     limits=BRIEF,
 )
 ONE_DRAFT = _instance("ONE_DRAFT", "a round of one draft", Counts(921, 3_782, 10, 4), longest=2)
+REJECTED = _instance(
+    "REJECTED",
+    "a round of up to two drafts",
+    Counts(2_081, 8_720, 10, 5),
+    longest=3,
+)
 MOVE = _instance(
     "MOVE",
     "a request with one output, and the worker that takes it over",
@@ -172,7 +178,8 @@ def _trimmed(x: Expr, a: Expr) -> Expr:
     h = the(target[x])
     by = drafts[x] - a + 1
     trimmed = where(by <= draft_rows[h], draft_rows[h] - by, 0)
-    return where(is_current(x, h), trimmed, draft_rows[h])
+    rejects = is_current(x, h) & (a < drafts[x])
+    return where(rejects, trimmed, draft_rows[h])
 
 
 COPIED_NOT_CLEARED = put(
@@ -208,7 +215,8 @@ TRIMS_TOO_MANY = put(
     draft_rows,
     _trimmed,
     name="trims-two-too-many",
-    says="trims the draft model's cache by the rejected drafts and one, where it has one row less",
+    says="trims the draft model's cache after a rejection by the rejected drafts and one, where it has "
+    "one row less",
 )
 NOT_TRIMMED = mutant(
     system,
@@ -340,11 +348,12 @@ DRAFTS_BEHIND = Group(
     ),
     cases=(
         Case(
-            "One draft is accepted; the draft model, with nothing to trim, loses the row before it as well.",
+            "Of two drafts the second is rejected; the draft model, which has no row for it, loses the two "
+            "rows that it has.",
             TRIMS_TOO_MANY,
             bundle,
             "the_draft_model_is_at_most_one_row_behind",
-            ONE_DRAFT,
+            REJECTED,
         ),
         Case(
             "A round is broken off, and the draft model goes on behind drafts that nobody accepted.",

@@ -261,10 +261,11 @@ A_B27 = Group(
     ),
     cases=(
         Case(
-            "A row of the damaged image is left in the place of the session, which is ready for a turn.",
+            "A row of the damaged image is left in the place of the session, and its next turn begins to "
+            "run behind that row.",
             ROWS_REMAIN,
             sessions,
-            "a_session_reads_no_row_of_a_failed_restore",
+            "a_turn_reads_no_row_of_a_failed_restore",
             SAVED_ROW,
         ),
         Case(

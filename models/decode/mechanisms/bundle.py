@@ -39,7 +39,7 @@ FAULTS: Final = {
     "truncate.drop-guard.NO_ROLLBACK": "rows are cut where the recurrent state cannot go back",
     "truncate.drop-assignment.recurrent": "rows are cut and the recurrent state is not told",
     "fork.drop-guard.NO_ROLLBACK": "a fork of earlier rows has the recurrent state of later ones",
-    "verify.trims-two-too-many": "the draft model's rows are cut by two more than were rejected",
+    "verify.trims-two-too-many": "after a rejection the draft model's rows are cut by two too many",
     "cancel_txn.drop-assignment.draft_rows": "rows of drafts stay when their round is broken off",
     "resume.replays-tokens-alone": "a continuation has all tokens and a grammar that consumed none",
     "resume.drop-guard.NO_REPLAY": "a continuation is taken whose grammar cannot be advanced here",

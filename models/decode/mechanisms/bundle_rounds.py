@@ -63,7 +63,9 @@ class Rounds(Companions):
         if self._is_current(txn, h) and rows is not None:
             kept = txn.start + count
             if "verify.trims-two-too-many" in self.forgets:
-                kept = max(0, rows.count - (round_.drafts - a + 1))
+                kept = rows.count
+                if a < round_.drafts:
+                    kept = max(0, rows.count - (round_.drafts - a + 1))
             rows.cut(kept)
         self._appends.keep_first(x, count)
         round_.drafts, round_.accepted = 0, a

@@ -3,9 +3,10 @@
 Modelled: the rows of a request lie one behind the other, and `written` tells how many of them there are; a
 cut moves this count and leaves the rows where they are. A round is one call of the decoder, at positions that
 the host counts. How many drafts the target accepts is the event's to say: a rejected one is followed by
-another token, as a target that samples would choose it. The rows of an ended request are kept under a key.
+another token, as a target that samples would choose it. The first `key` rows of an ended request are found
+by the next prompt of its client.
 Damage: the logits of the next token, at the position that is counted for it, against an uncached run over
-the client's tokens; rows that are not of these tokens; tokens of a key that the client never had.
+the client's tokens; rows that are not of these tokens; the same of the rows that its next prompt finds.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Request:
     delivered: int = 0
     is_stopped: bool = False
     guesses: list[int] = field(factory=list)
-    key: list[int] = field(factory=list)
+    key: int = 0
 
     @property
     def cut(self) -> int:
@@ -95,7 +96,7 @@ class Cache(Performing):
             [r.drafts for r in of],
             [r.delivered for r in of],
             [r.is_stopped for r in of],
-            [len(r.key) for r in of],
+            [r.key for r in of],
         ]
         return State(tuple(tuple(table) for table in tables))
 
@@ -180,7 +181,7 @@ class Cache(Performing):
         self._check(request.point == "BETWEEN", "ROUND_OPEN", request.point)
         self._check(request.is_stopped, "NOT_STOPPED", request.is_stopped)
         request.outcome = "FINISHED"
-        request.key = self._tokens_of_rows(request, request.written)
+        request.key = request.written
 
     def _cancel(self, h: int) -> None:
         request = self._pending(h)
@@ -189,17 +190,12 @@ class Cache(Performing):
         request.outcome = "CANCELLED"
         if "cancel.key-of-the-round" not in self.faults:
             rows = request.written
-        request.key = self._tokens_of_rows(request, rows)
+        request.key = rows
 
     def _end_round(self, request: Request, cut: int, gained: int) -> None:
         request.point = "BETWEEN"
         request.written -= cut
         request.position += gained
-
-    def _tokens_of_rows(self, request: Request, count: int) -> list[int]:
-        """The tokens for which the first rows were computed, as the rounds gave them out."""
-        behind = request.guesses[request.delivered :]
-        return [*request.client, *behind, *([0] * count)][:count]
 
     def _pending(self, h: int) -> Request:
         request = self.requests[h]
@@ -212,32 +208,36 @@ class Cache(Performing):
 
     def _of_rows(self, where: str, request: Request) -> list[Damage]:
         """Rows that are not of the client's tokens, and the next logits at the counted position."""
+        table = request.slots[: request.written]
+        return self._of_slots(where, request, table, request.client, request.position)
+
+    def _of_key(self, where: str, request: Request) -> list[Damage]:
+        """The rows that the next prompt finds, which goes on behind the client's tokens in its own way."""
+        if not request.key:
+            return []
+        table = request.slots[: request.key]
+        beyond = max(0, len(table) + 1 - len(request.client))
+        own = [token_of("next prompt", *request.client, place) for place in range(beyond)]
+        prompt = [*request.client, *own][: len(table) + 1]
+        return self._of_slots(f"{where}.key", request, table, prompt, len(table))
+
+    def _of_slots(
+        self, where: str, request: Request, table: list[int], tokens: list[int], position: int
+    ) -> list[Damage]:
+        """Rows in the slots of a table that are not of tokens, and the logits of the last one behind them."""
         found = []
-        client, table = tuple(request.client), request.slots[: request.written]
-        layers = self.rows.layers(table)
-        wrong = self.rows.wrong_rows(client[:-1], layers)
+        wrong = self.rows.wrong_rows(tokens[:-1], self.rows.layers(table))
         if wrong:
-            text = (
-                f"{wrong} of the {request.written} rows of {where} are of no token before its last"
-            )
+            text = f"{wrong} of the {len(table)} rows of {where} are of no token before its last"
             found.append(Damage("rows", where, float(wrong), text))
         # The last slot is nobody's row, so that a measurement leaves every other row as it is.
-        scratch = [*table, request.slots[-1]]
-        logits = self.rows.compute([client[-1]], request.position, scratch)[-1]
-        right = self.model.run(client).logits
+        logits = self.rows.compute([tokens[-1]], position, [*table, request.slots[-1]])[-1]
+        right = self.model.run(tuple(tokens)).logits
         if is_apart(logits, right):
             amount = float((logits - right).abs().max())
             text = (
-                f"the next logits of {where}, at position {request.position}, are {amount:.3g} off an "
-                f"uncached run over its {len(client)} tokens"
+                f"the next logits of {where}, at position {position}, are {amount:.3g} off an "
+                f"uncached run over its {len(tokens)} tokens"
             )
             found.append(Damage("logits", where, amount, text))
         return found
-
-    def _of_key(self, where: str, request: Request) -> list[Damage]:
-        """Tokens of a key that the client never had."""
-        beyond = len(request.key) - len(request.client)
-        if beyond <= 0:
-            return []
-        text = f"{where} is found under {beyond} tokens that its client never had"
-        return [Damage("rows", where, float(beyond), text)]

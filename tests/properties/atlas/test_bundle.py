@@ -52,16 +52,20 @@ def test_what_the_sound_rule_says(case, code):
     assert refusal(case) == code
 
 
-def test_the_draft_model_loses_a_row_that_stays():
-    """One draft, accepted: of two rows the draft model has the first, and loses it (A-B47)."""
+def test_a_rejected_draft_costs_the_draft_model_two_rows():
+    """Of two drafts the second is rejected: the draft model loses the two rows that it has (A-B47)."""
     found, faulty, sound = traced(DRAFTS_BEHIND.cases[0])
-    assert [step.event.action for step in found.trace[1:]][-2:] == ["verify", "publish"]
+    verdict, publication = (step.event for step in found.trace[-2:])
+    assert (verdict.action, publication.action) == ("verify", "publish")
+    before = found.trace[-3].state
+    assert faulty.value(before, "drafts", 0) == 2
+    assert dict(verdict.values)["a"] == 1
     state = found.trace[0].state
     for step in found.trace[1:]:
         state = sound.step(state, step.event).state
     end = found.trace[-1].state
     assert faulty.value(end, "length", 0) == sound.value(state, "length", 0)
-    assert [sound.value(state, "draft_rows", 0), faulty.value(end, "draft_rows", 0)] == [1, 0]
+    assert [sound.value(state, "draft_rows", 0), faulty.value(end, "draft_rows", 0)] == [2, 0]
 
 
 def test_a_request_that_cannot_move_is_never_let_go():

@@ -123,7 +123,7 @@ DAMAGE = {
     "A-B50-1": {"logits"},
     "A-B50-2": {"logits"},
     "A-B53-1": {"rows", "logits"},
-    "A-B53-2": {"rows"},
+    "A-B53-2": {"rows", "logits"},
     "A-B54-1": {"rows", "logits", "owner"},
     "A-B54-2": {"rows", "logits", "owner"},
     "A-B54-3": {"rows", "logits", "owner"},
@@ -166,6 +166,10 @@ DAMAGE = {
     "A-B76-3": {"rows", "logits"},
     "A-B76-4": {"rows", "logits"},
     "A-B76-5": {"rows", "logits"},
+    "A-B77-1": {"owner", "waits"},
+    "A-B77-2": {"owner"},
+    "A-B77-3": {"owner"},
+    "A-B77-4": {"owner"},
 }
 """What is measured at the end of each case for which a cache has the mechanism."""
 WITHOUT_ROWS = {
