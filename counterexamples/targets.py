@@ -17,6 +17,7 @@ _WITH_MECHANISMS = (
     "completion",
     "coverage",
     "drafting",
+    "fan_out",
     "identity",
     "index",
     "locks",

@@ -218,7 +218,7 @@ def expire(step: Step, h: Handle) -> None:
     _retain_no_more(step, h)
 
 
-def _has_some_layer(filled: Expr) -> Expr:
+def _has_some_layer(filled: Map[Layer, Bool]) -> Expr:
     return forall(Layer, lambda _: exists(Layer, lambda place: filled[place]))
 
 
@@ -303,7 +303,7 @@ system = System.of(
 )
 
 
-def _names_no_layer_twice(order: Expr) -> Expr:
+def _names_no_layer_twice(order: Map[Layer, Layer]) -> Expr:
     return forall(Layer, Layer, lambda p, q: implies(order[p] == order[q], p == q))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
 from kvspec.properties.atlas.model import Case, Evidence, Group
@@ -22,13 +24,13 @@ from kvspec.spec.language import Bool, Counts, Expr, Instance, Map, forall, impl
 from kvspec.spec.lifecycle import cancel_request, fork
 
 
-def _is_one_of(children: Expr, p: Expr) -> Expr:
+def _is_one_of(children: Any, p: Expr) -> Expr:
     return forall(Handle, lambda c: implies(children[c], wish[c] == p)) & forall(
         Handle, Handle, lambda c, d: implies(children[c] & children[d], c == d)
     )
 
 
-def _there_is_room_for_all(seats: Expr, p: Expr) -> Expr:
+def _there_is_room_for_all(seats: Any, p: Expr) -> Expr:
     """What is looked at before the first sample, and again before the next."""
     return forall(Handle, lambda c: implies(wish[c] == p, ~is_taken(seats[c]))) & forall(
         Handle,
