@@ -10,17 +10,24 @@ from kvspec.spec.coverage import (
     Rank,
     Stage,
     Verdict,
-    accept,
+    Vote,
+    apply_votes,
     arrive,
+    crash,
     fail,
-    give_up,
     has_all,
-    has_failed,
+    has_own,
+    has_voted,
     is_decided,
+    is_settled,
+    lost,
     outcome,
+    pass_over,
     system,
-    time_out,
     verdict,
+    vote,
+    vote_against,
+    vote_for,
 )
 from kvspec.spec.language import (
     Expr,
@@ -62,8 +69,33 @@ def a_span_that_is_used_is_whole() -> Expr:
 
 @coverage.invariant
 def ranks_agree_on_a_span() -> Expr:
-    """All ranks use the rows of a stage, or none does."""
-    return forall(Txn, Stage, Rank, Rank, lambda x, s, q, r: verdict[x, q, s] == verdict[x, r, s])
+    """What one rank uses of a stage no other rank computes: those that have decided are of one mind."""
+    return forall(
+        Txn,
+        Stage,
+        Rank,
+        Rank,
+        lambda x, s, q, r: ~(is_used(x, q, s) & (verdict[x, r, s] == Verdict.RECOMPUTED)),
+    )
+
+
+@coverage.invariant
+def a_vote_for_a_load_is_of_a_rank_that_has_it() -> Expr:
+    """A rank that votes to use its parts has them all."""
+    return forall(Txn, Rank, lambda x, r: implies(vote[x, r] == Vote.FOR, has_own(x, r)))
+
+
+@coverage.invariant
+def what_a_rank_does_is_what_all_votes_say() -> Expr:
+    """Rows are used if every vote is for them, and computed if all are in and one is against."""
+
+    def said(x: Expr, r: Expr, s: Expr) -> Expr:
+        whole = forall(Rank, lambda q: vote[x, q] == Vote.FOR)
+        return forall(Rank, lambda q: has_voted(x, q)) & (is_used(x, r, s) == whole)
+
+    return forall(
+        Txn, Rank, Stage, lambda x, r, s: implies(verdict[x, r, s] != Verdict.OPEN, said(x, r, s))
+    )
 
 
 @coverage.invariant
@@ -93,15 +125,81 @@ def a_published_span_is_whole_or_computed() -> Expr:
     )
 
 
-@coverage.invariant
-def a_load_is_given_up_for_a_failure() -> Expr:
-    """Rows are computed again only if some part failed."""
+@coverage.step
+def a_vote_against_a_load_has_a_reason() -> Expr:
+    """A load is voted against by a rank that lacks a part, or since a vote was not awaited any more."""
     return forall(
         Txn,
         Rank,
-        Stage,
-        lambda x, r, s: implies(verdict[x, r, s] == Verdict.RECOMPUTED, has_failed(x)),
+        lambda x, r: implies(
+            (vote[x, r] == Vote.NONE) & after(vote[x, r] == Vote.AGAINST),
+            fired(pass_over) | fired(vote_against) & ~has_own(x, r),
+        ),
     )
+
+
+@coverage.step
+def a_vote_is_cast_once() -> Expr:
+    """What a rank has voted stays until its append id is used again."""
+    return forall(
+        Txn,
+        Rank,
+        lambda x, r: implies(has_voted(x, r) & ~fired(begin), after(vote[x, r]) == vote[x, r]),
+    )
+
+
+@coverage.step
+def a_step_of_the_votes_casts_one() -> Expr:
+    """A vote is cast by one rank in one step, and is what the step says."""
+    cast = exists(
+        Txn,
+        Rank,
+        lambda x, r: ~has_voted(x, r) & after(has_voted(x, r) & (state[x] == TxnState.OPEN)),
+    )
+    voted = fired(vote_for) | fired(vote_against) | fired(pass_over)
+    return implies(voted, cast) & forall(
+        Txn,
+        Rank,
+        lambda x, r: implies(
+            ~has_voted(x, r) & after(has_voted(x, r)),
+            voted & (fired(vote_for) == after(vote[x, r] == Vote.FOR)),
+        ),
+    )
+
+
+@coverage.step
+def a_rank_decides_once() -> Expr:
+    """A rank that does what the votes say has done nothing with some rows of the load before."""
+    return implies(
+        fired(apply_votes),
+        exists(Txn, Rank, lambda x, r: ~is_settled(x, r) & after(is_settled(x, r))),
+    )
+
+
+@coverage.step
+def a_rank_that_died_does_nothing() -> Expr:
+    """A rank stays dead; it neither votes to use a load nor does anything with its rows."""
+    return forall(
+        Rank,
+        lambda r: implies(
+            lost[r],
+            after(lost[r])
+            & forall(
+                Txn,
+                lambda x: implies(
+                    ~fired(begin),
+                    implies(after(vote[x, r]) != vote[x, r], fired(pass_over))
+                    & forall(Stage, lambda s: after(verdict[x, r, s]) == verdict[x, r, s]),
+                ),
+            ),
+        ),
+    )
+
+
+@coverage.step
+def a_rank_dies_of_a_crash() -> Expr:
+    """A crash is the death of a rank that was alive, and no other step is."""
+    return fired(crash) == exists(Rank, lambda r: ~lost[r] & after(lost[r]))
 
 
 @coverage.step
@@ -135,7 +233,7 @@ def a_decision_is_final() -> Expr:
 
 @coverage.step
 def a_new_load_awaits_everything() -> Expr:
-    """An append that begins has none of the parts of an earlier one."""
+    """An append that begins has none of the parts and votes of an earlier one."""
     return forall(
         Txn,
         Rank,
@@ -143,7 +241,11 @@ def a_new_load_awaits_everything() -> Expr:
         Chunk,
         lambda x, r, s, c: implies(
             (state[x] == TxnState.IDLE) & after(state[x] == TxnState.OPEN),
-            after((outcome[x, r, s, c] == Outcome.AWAITED) & (verdict[x, r, s] == Verdict.OPEN)),
+            after(
+                (outcome[x, r, s, c] == Outcome.AWAITED)
+                & (verdict[x, r, s] == Verdict.OPEN)
+                & ~has_voted(x, r)
+            ),
         ),
     )
 
@@ -152,7 +254,7 @@ def a_new_load_awaits_everything() -> Expr:
 def what_is_told_was_awaited() -> Expr:
     """An arrival or a failure tells of a part that was awaited."""
     return implies(
-        fired(arrive) | fired(fail) | fired(time_out),
+        fired(arrive) | fired(fail),
         exists(
             Txn,
             Rank,
@@ -176,7 +278,7 @@ def a_part_that_fails_is_told_as_failed() -> Expr:
         Chunk,
         lambda x, r, s, c: implies(
             after(outcome[x, r, s, c]) != outcome[x, r, s, c],
-            ((fired(fail) | fired(time_out)) == after(outcome[x, r, s, c] == Outcome.FAILED))
+            (fired(fail) == after(outcome[x, r, s, c] == Outcome.FAILED))
             & (fired(arrive) == after(outcome[x, r, s, c] == Outcome.ARRIVED)),
         ),
     )
@@ -262,13 +364,28 @@ def reaches_every_chunk_of_one_stage_alone() -> Expr:
     )
 
 
+@coverage.witness
+def reaches_a_rank_that_decides_before_another() -> Expr:
+    """One rank does already what the votes say, and another does not yet."""
+    return exists(Txn, Rank, Rank, lambda x, q, r: is_settled(x, q) & ~is_settled(x, r) & ~lost[r])
+
+
+@coverage.witness
+def reaches_a_part_that_comes_after_the_vote() -> Expr:
+    """A rank has voted against a load, and now has all of it."""
+    return exists(Txn, Rank, lambda x, r: (vote[x, r] == Vote.AGAINST) & has_own(x, r) & ~lost[r])
+
+
 @coverage.end
 def nothing_is_left_to_release() -> Expr:
     """The system may stop where no handle holds rows."""
     return core["nothing_is_left_to_release"].body
 
 
-@coverage.leads_to(weak(time_out, "x", "r", "s", "c"), weak(accept, "x"), weak(give_up, "x"))
-def every_load_is_decided(x: Txn) -> tuple[Expr, Expr]:
-    """An open load is accepted or given up in the end, or its append ends: what never comes times out."""
-    return (state[x] == TxnState.OPEN) & ~is_decided(x), is_decided(x) | ~is_live(x)
+@coverage.leads_to(weak(pass_over, "x", "r"), weak(apply_votes, "x", "r"))
+def every_load_is_decided(x: Txn, r: Rank) -> tuple[Expr, Expr]:
+    """A living rank comes to know what becomes of an open load, whoever else dies, or its append ends."""
+    return (
+        (state[x] == TxnState.OPEN) & ~is_settled(x, r),
+        is_settled(x, r) | lost[r] | ~is_live(x),
+    )

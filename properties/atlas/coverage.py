@@ -6,28 +6,41 @@ import attrs
 
 from kvspec.properties.atlas.model import Case, Evidence, Group
 from kvspec.properties.coverage import coverage
-from kvspec.properties.faults import loosen, put
+from kvspec.properties.faults import drop_guard, loosen, put
 from kvspec.spec.coverage import (
-    NOTHING_FAILED,
     PART_MISSING,
+    VOTE_CAST,
+    VOTES_AWAITED,
     Chunk,
     Outcome,
     Rank,
     Stage,
     Verdict,
-    accept,
-    give_up,
+    Vote,
+    apply_votes,
+    has_voted,
+    lost,
     make_instance,
+    no_rank_dies,
     outcome,
+    pass_over,
     system,
-    verdict,
+    vote,
+    vote_for,
 )
-from kvspec.spec.language import Counts, Expr, Instance, exists, forall, where
+from kvspec.spec.coverage import verdict as done
+from kvspec.spec.language import Counts, Expr, Instance, Limit, exists, forall, where
 
 
-def _instance(name: str, doc: str, expected: Counts, **sizes: int) -> Instance:
-    """An instance without layers of its own and with the one row that it needs."""
-    made = make_instance(name, doc, expected=expected, **sizes)
+def _instance(
+    name: str,
+    doc: str,
+    expected: Counts,
+    limits: tuple[Limit, ...] = (no_rank_dies,),
+    **sizes: int,
+) -> Instance:
+    """An instance without layers of its own and with the one row that it needs; by default no rank dies."""
+    made = make_instance(name, doc, expected=expected, limits=limits, **sizes)
     return attrs.evolve(
         made,
         sizes={**made.sizes, "Layer": 0},
@@ -36,9 +49,22 @@ def _instance(name: str, doc: str, expected: Counts, **sizes: int) -> Instance:
     )
 
 
-TWO_STAGES = _instance("TWO_STAGES", "two stages of one load", Counts(607, 2_144, 11, 36), stages=2)
-TWO_RANKS = _instance("TWO_RANKS", "two ranks of one load", Counts(607, 2_144, 11, 36), ranks=2)
-ONE_PART = _instance("ONE_PART", "a load of one part", Counts(203, 676, 10, 12))
+TWO_STAGES = _instance(
+    "TWO_STAGES", "two stages of one load", Counts(1_123, 3_916, 12, 68), stages=2
+)
+TWO_RANKS = _instance("TWO_RANKS", "two ranks of one load", Counts(3_213, 11_408, 14, 210), ranks=2)
+TWO_VOTERS = _instance(
+    "TWO_VOTERS", "two ranks that have their parts", Counts(713, 2_320, 12, 46), ranks=2, chunks=0
+)
+MORTAL_VOTERS = _instance(
+    "MORTAL_VOTERS",
+    "two ranks that have their parts, and may die",
+    Counts(2_852, 11_780, 14, 46),
+    (),
+    ranks=2,
+    chunks=0,
+)
+ONE_PART = _instance("ONE_PART", "a load of one part", Counts(433, 1_444, 11, 26))
 
 
 def _arrived(x: Expr, r: Expr, s: Expr, c: Expr) -> Expr:
@@ -49,50 +75,65 @@ def _failed(x: Expr, r: Expr, s: Expr, c: Expr) -> Expr:
     return outcome[x, r, s, c] == Outcome.FAILED
 
 
+def _all(x: Expr, said: Expr) -> Expr:
+    return forall(Rank, lambda r: vote[x, r] == said)
+
+
 ONE_SET_OF_CHUNKS = loosen(
     system,
-    accept,
+    vote_for,
     PART_MISSING,
-    lambda x: forall(Rank, Chunk, lambda r, c: exists(Stage, lambda s: _arrived(x, r, s, c))),
+    lambda x, r: forall(Chunk, lambda c: exists(Stage, lambda s: _arrived(x, r, s, c))),
     name="one-set-of-chunks",
     says="takes a chunk as arrived when any stage has sent it",
 )
 EACH_RANK_ALONE = put(
     system,
-    give_up,
-    verdict,
-    lambda x, rank_0: where(
-        forall(Stage, Chunk, lambda s, c: _arrived(x, rank_0, s, c)),
-        Verdict.USED,
-        Verdict.RECOMPUTED,
-    ),
+    apply_votes,
+    done,
+    lambda x, r: where(vote[x, r] == Vote.FOR, Verdict.USED, Verdict.RECOMPUTED),
     name="each-rank-alone",
-    says="lets each rank decide by what it has received itself",
+    says="lets each rank do what it has voted for itself",
+)
+VOTES_NOT_AWAITED = drop_guard(
+    system, apply_votes, VOTES_AWAITED, "lets a rank decide before all have voted"
+)
+LATE_VOTE = drop_guard(
+    system,
+    vote_for,
+    VOTE_CAST,
+    "takes the vote of a rank that was passed over when it comes at last",
 )
 ALL_RANKS_FAILED = loosen(
     system,
-    give_up,
-    NOTHING_FAILED,
-    lambda x: forall(Rank, lambda r: exists(Stage, Chunk, lambda s, c: _failed(x, r, s, c))),
+    apply_votes,
+    VOTES_AWAITED,
+    lambda x: _all(x, Vote.FOR) | _all(x, Vote.AGAINST),
     name="all-ranks-failed",
     says="gives a load up only when every rank has failed",
 )
+DEAD_RANK_AWAITED = loosen(
+    system,
+    pass_over,
+    VOTE_CAST,
+    lambda x, r: ~has_voted(x, r) & ~lost[r],
+    name="the-dead-are-awaited",
+    says="waits for the vote of a rank that has died",
+)
 FAILURES_UNREPORTED = loosen(
     system,
-    accept,
+    vote_for,
     PART_MISSING,
-    lambda x: forall(Rank, Stage, Chunk, lambda r, s, c: outcome[x, r, s, c] != Outcome.AWAITED),
+    lambda x, r: forall(Stage, Chunk, lambda s, c: outcome[x, r, s, c] != Outcome.AWAITED),
     name="failures-are-not-reported",
     says="takes a load as whole when every layer has come to its end, failed or not",
 )
 EACH_GROUP_ALONE = put(
     system,
-    give_up,
-    verdict,
-    lambda x, stage_1: where(
-        exists(Rank, Chunk, lambda r, c: _failed(x, r, stage_1, c)),
-        Verdict.RECOMPUTED,
-        Verdict.USED,
+    apply_votes,
+    done,
+    lambda x, r, stage_0: where(
+        exists(Chunk, lambda c: _failed(x, r, stage_0, c)), Verdict.RECOMPUTED, Verdict.USED
     ),
     name="each-group-alone",
     says="gives up the group that failed, and trusts the others",
@@ -135,7 +176,7 @@ A_B22 = Group(
     evidence=Evidence.MERGED,
     sources=("vllm-project/vllm-omni PR #5636 (merged)",),
     happened=(
-        "all ranks wait for their share of the rows",
+        "all ranks wait for their share of the rows, and each learns of its own share alone",
         "one receives it, and another waits too long",
         "the first uses what it received, the second computes the rows again",
         "their shards differ in length",
@@ -146,14 +187,14 @@ A_B22 = Group(
             EACH_RANK_ALONE,
             coverage,
             "ranks_agree_on_a_span",
-            TWO_RANKS,
+            TWO_VOTERS,
         ),
         Case(
             "A consensus that needs the failure of every rank waits for ever after that of one.",
             ALL_RANKS_FAILED,
             coverage,
             "every_load_is_decided",
-            TWO_RANKS,
+            TWO_VOTERS,
         ),
         Case(
             "The append is published, and its reader has loaded rows of one rank beside what the other "
@@ -162,6 +203,27 @@ A_B22 = Group(
             coverage,
             "a_published_span_is_whole_or_computed",
             TWO_RANKS,
+        ),
+        Case(
+            "A rank computes the rows before the other has voted, which then uses what it has.",
+            VOTES_NOT_AWAITED,
+            coverage,
+            "ranks_agree_on_a_span",
+            TWO_VOTERS,
+        ),
+        Case(
+            "A rank is passed over and the other computes the rows; then its vote comes, and it uses them.",
+            LATE_VOTE,
+            coverage,
+            "ranks_agree_on_a_span",
+            TWO_VOTERS,
+        ),
+        Case(
+            "A rank dies before it has voted, and the other waits for ever.",
+            DEAD_RANK_AWAITED,
+            coverage,
+            "every_load_is_decided",
+            MORTAL_VOTERS,
         ),
     ),
 )

@@ -28,34 +28,59 @@ def verdicts(seen):
     return {seen["verdict", 0, r, s] for r in range(2) for s in range(2)}
 
 
-def test_a_load_is_accepted_with_its_last_part():
-    """Every part but one is not enough, whichever it is."""
+def decide(seen, *ranks):
+    """Ranks do what the votes say."""
+    for r in ranks:
+        seen.do("apply_votes", x=0, r=r)
+    return seen
+
+
+def test_a_rank_votes_for_its_parts_with_the_last_of_them():
+    """Every part but one is not enough, whichever it is; then both ranks use the load."""
     for missing in PARTS:
         seen = tell(load(), "arrive", *(part for part in PARTS if part != missing))
-        seen.refuse("accept", "PART_MISSING", x=0)
-        tell(seen, "arrive", missing).do("accept", x=0)
-        assert verdicts(seen) == {"USED"}
+        late = missing[0]
+        seen.refuse("vote_for", "PART_MISSING", x=0, r=late)
+        seen.do("vote_for", x=0, r=1 - late).refuse("apply_votes", "VOTES_AWAITED", x=0, r=0)
+        tell(seen, "arrive", missing).do("vote_for", x=0, r=late)
+        assert verdicts(decide(seen, 0, 1)) == {"USED"}
 
 
 def test_all_chunks_of_one_stage_are_no_load():
     """The chunks of a stage do not stand for those of another."""
     seen = tell(load(), "arrive", *(part for part in PARTS if part[1] == 0))
-    seen.refuse("accept", "PART_MISSING", x=0).refuse("give_up", "NOTHING_FAILED", x=0)
+    seen.refuse("vote_for", "PART_MISSING", x=0, r=0).do("vote_against", x=0, r=0)
 
 
 def test_one_failure_is_a_failure_for_all():
-    """One part of one rank fails, and every rank computes every stage."""
+    """One part of one rank fails; the ranks decide one after the other, and compute every stage."""
     seen = tell(tell(load(), "arrive", *PARTS[:-1]), "fail", PARTS[-1])
-    seen.refuse("accept", "PART_MISSING", x=0).do("give_up", x=0)
-    assert verdicts(seen) == {"RECOMPUTED"}
+    seen.do("vote_for", x=0, r=0).refuse("vote_for", "PART_MISSING", x=0, r=1)
+    seen.do("vote_against", x=0, r=1)
+    assert verdicts(decide(seen, 0)) == {"RECOMPUTED", "OPEN"}
+    seen.refuse("apply_votes", "VERDICT_APPLIED", x=0, r=0)
+    assert verdicts(decide(seen, 1)) == {"RECOMPUTED"}
 
 
-def test_a_part_that_never_comes_times_out():
-    """A timeout counts as a failure, and a part that timed out does not arrive any more."""
-    seen = tell(tell(load(), "arrive", *PARTS[:-1]), "time_out", PARTS[-1])
-    seen.refuse("arrive", "PART_ENDED", x=0, r=1, s=1, c=1)
-    seen.refuse("time_out", "PART_ENDED", x=0, r=0, s=0, c=0).do("give_up", x=0)
-    assert verdicts(seen) == {"RECOMPUTED"}
+def test_a_vote_that_comes_too_late_is_refused():
+    """A rank that was passed over gets its last part, cannot vote any more, and computes like the other."""
+    seen = tell(load(), "arrive", *PARTS[:-1]).do("vote_for", x=0, r=0).do("pass_over", x=0, r=1)
+    tell(decide(seen, 0), "arrive", PARTS[-1])
+    seen.refuse("vote_for", "VOTE_CAST", x=0, r=1).refuse("pass_over", "VOTE_CAST", x=0, r=0)
+    assert verdicts(decide(seen, 1)) == {"RECOMPUTED"}
+
+
+def test_a_dead_rank_is_passed_over():
+    """A rank dies before its vote: the other comes to know, and the append is never complete."""
+    seen = tell(load(), "arrive", *PARTS).stage(0).do("vote_for", x=0, r=0).do("crash", r=1)
+    seen.refuse("vote_for", "RANK_LOST", x=0, r=1).do("pass_over", x=0, r=1)
+    decide(seen, 0).refuse("apply_votes", "RANK_LOST", x=0, r=1)
+    seen.refuse("prepare", "LOAD_OPEN", x=0).do("cancel_txn", x=0)
+
+
+def test_a_rank_with_all_its_parts_has_no_reason_to_vote_against():
+    """Nothing is missing."""
+    tell(load(), "arrive", *PARTS).refuse("vote_against", "NOTHING_MISSING", x=0, r=0)
 
 
 def test_what_came_of_a_part_is_not_changed():
@@ -66,17 +91,19 @@ def test_what_came_of_a_part_is_not_changed():
 
 
 def test_an_append_waits_for_the_decision():
-    """With all rows staged, an append is complete only once its load is decided; then it is published."""
+    """With all rows staged, an append is complete only once all ranks have decided; then it is published."""
     seen = tell(load(), "fail", (1, 1, 1)).stage(0)
-    seen.refuse("prepare", "LOAD_OPEN", x=0)
-    seen.do("give_up", x=0).do("prepare", x=0).do("publish", x=0)
+    seen.do("vote_against", x=0, r=0).do("vote_against", x=0, r=1)
+    decide(seen, 0).refuse("prepare", "LOAD_OPEN", x=0)
+    decide(seen, 1).do("prepare", x=0).do("publish", x=0)
     assert seen["length", 0] == 1
     seen.refuse("fail", "TXN_CLOSED", x=0, r=0, s=0, c=0)
 
 
 def test_an_id_that_is_used_again_awaits_everything():
-    """An append begins without the parts of the one that had its id before."""
-    seen = tell(load(), "arrive", *PARTS).do("accept", x=0).do("cancel_txn", x=0)
+    """An append begins without the parts and votes of the one that had its id before."""
+    seen = tell(load(), "arrive", *PARTS).do("vote_for", x=0, r=0).do("vote_for", x=0, r=1)
+    decide(seen, 0, 1).do("cancel_txn", x=0)
     seen.do("forget", x=0).do("begin", x=0, h=0, k=0, a=0, p=0, n=1)
     assert verdicts(seen) == {"OPEN"}
-    seen.refuse("accept", "PART_MISSING", x=0)
+    seen.refuse("vote_for", "PART_MISSING", x=0, r=0)

@@ -2,11 +2,12 @@
 
 Modelled: the rows of an append are loaded from a peer that has them. Rank r has the heads h with h = r modulo
 the number of ranks, stage s the layers l with l = s modulo the number of stages, chunk c the rows in the same
-manner. A part that arrives is copied into a landing buffer, which is zero elsewhere. When a load is given
-up, the shards that are to compute their rows run the decoder over the span: each adds what its heads give to
-the sum behind every layer, and a shard that does not take part adds nothing. The publication shows what has
-landed of a shard that uses its load, and what was computed of one that does not.
-Assumed: an instance without layers has those that its stages need; they are staged as the append is prepared.
+manner. A part that arrives is copied into a landing buffer, which is zero elsewhere. Once every rank has
+done what the votes say, the shards that are to compute their rows run the decoder over the span: each adds
+what its heads give to the sum behind every layer, and a shard that does not take part adds nothing. The
+publication shows what has landed of a shard that uses its load, and what was computed of one that does not.
+Assumed: an instance without layers has those that its stages need; they are staged as the append is
+prepared; one without chunks has rows that have all landed.
 Damage: rows in use that never arrived, in bytes; rows that were computed without some shards, and how far
 they are off; and all that the backend measures of a handle (logits and rows against an uncached run).
 """
@@ -38,10 +39,12 @@ from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
 
 FAULTS: Final = {
-    "accept.one-set-of-chunks": "a chunk counts as arrived when any stage has sent it",
-    "accept.failures-are-not-reported": "a load counts as whole when every part has come to its end",
-    "give_up.each-rank-alone": "each rank decides by what it has received itself",
-    "give_up.each-group-alone": "a failed stage is given up, and the others are used",
+    "vote_for.one-set-of-chunks": "a chunk counts as arrived when any stage has sent it",
+    "vote_for.failures-are-not-reported": "a load counts as whole when every part has come to its end",
+    "vote_for.drop-guard.VOTE_CAST": "a vote that comes after it was passed over is taken",
+    "apply_votes.each-rank-alone": "each rank does what it has voted for itself",
+    "apply_votes.each-group-alone": "a failed stage is given up, and the others are used",
+    "apply_votes.drop-guard.VOTES_AWAITED": "a rank decides before all have voted",
 }
 """Every fault that the cache can be given, by name, with what it does."""
 
@@ -58,11 +61,13 @@ def fault_for(mutation: str) -> str | None:
 class Load:
     """What has landed of an append: rows [L, H_kv, n, d_h] of K and V, and those of the peer that sends.
 
-    outcome: what came of each part (rank, stage, chunk). verdict: what each shard does with its rows.
+    outcome: what came of each part (rank, stage, chunk). vote: what each rank said.
+    verdict: what each shard does with its rows.
     computed: rows of the shards that compute theirs, behind the rows of earlier places.
     """
 
     outcome: dict[tuple[int, int, int], str]
+    vote: list[str]
     verdict: dict[Shard, str]
     sent: dict[Part, Tensor] = field(factory=dict)
     landed: dict[Part, Tensor] = field(factory=dict)
@@ -81,6 +86,7 @@ class Cache(DecodeBackend):
         super().__init__(device="cpu")
         self.forgets = chosen
         self.loads: list[Load] = []
+        self.lost: list[bool] = []
         self._counts = {"Rank": 0, "Stage": 0, "Chunk": 0}
         self._without_layers = False
 
@@ -99,21 +105,24 @@ class Cache(DecodeBackend):
                 expected=None,
             )
         )
+        self.lost = [False] * self._counts["Rank"]
         self.loads = [self._awaited() for _ in range(instance.sizes["Txn"])]
         plain = {name: self._actions[name] for name in ("begin", "prepare", "publish")}
         self._actions |= {
             "arrive": self._arrive,
             "fail": self._fail,
-            "time_out": self._fail,
-            "accept": self._accept,
-            "give_up": self._give_up,
+            "vote_for": self._vote_for,
+            "vote_against": self._vote_against,
+            "pass_over": self._pass_over,
+            "apply_votes": self._apply_votes,
+            "crash": self._crash,
             "begin": lambda **names: self._begin(plain["begin"], **names),
             "prepare": lambda x: self._prepare(plain["prepare"], x),
             "publish": lambda x: self._publish(plain["publish"], x),
         }
 
     def observe(self) -> State:
-        """The state of the core, what came of each part, and what each shard does."""
+        """The state of the core, what came of each part, the votes, what each shard does, dead ranks."""
         tables = list(super().observe().tables)
         if self._without_layers:
             for place, variable in enumerate(core.variables.values()):
@@ -121,7 +130,8 @@ class Cache(DecodeBackend):
                     tables[place] = ()
         outcomes: list[Value] = [found for load in self.loads for found in load.outcome.values()]
         verdicts: list[Value] = [found for load in self.loads for found in load.verdict.values()]
-        return State((*tables, tuple(outcomes), tuple(verdicts)))
+        votes: list[Value] = [found for load in self.loads for found in load.vote]
+        return State((*tables, tuple(outcomes), tuple(votes), tuple(verdicts), tuple(self.lost)))
 
     def damage(self) -> list[Damage]:
         """What the backend measures, rows that never arrived, and rows computed without some shards."""
@@ -135,6 +145,7 @@ class Cache(DecodeBackend):
         ranks, stages, chunks = (range(self._counts[name]) for name in ("Rank", "Stage", "Chunk"))
         return Load(
             dict.fromkeys(product(ranks, stages, chunks), "AWAITED"),
+            ["NONE" for _ in ranks],
             dict.fromkeys(product(ranks, stages), "OPEN"),
         )
 
@@ -151,7 +162,8 @@ class Cache(DecodeBackend):
         first = PREFIX_ROWS + txn.start
         for part, rows in zip(Part, (run.keys, run.values), strict=True):
             load.sent[part] = rows[:, :, first : first + txn.count].clone()
-            load.landed[part] = torch.zeros_like(load.sent[part])
+            here = torch.zeros_like if self._counts["Chunk"] else torch.clone
+            load.landed[part] = here(load.sent[part])
         self.loads[x] = load
 
     def _prepare(self, prepare: Any, x: int) -> None:
@@ -188,7 +200,7 @@ class Cache(DecodeBackend):
         load.outcome[r, s, c] = "ARRIVED"
 
     def _fail(self, x: int, r: int, s: int, c: int) -> None:
-        """A part fails or times out: its place in the landing buffer stays as it is."""
+        """A part fails: its place in the landing buffer stays as it is."""
         self._awaits(x, (r, s, c)).outcome[r, s, c] = "FAILED"
 
     def _awaits(self, x: int, part: tuple[int, int, int]) -> Load:
@@ -202,39 +214,79 @@ class Cache(DecodeBackend):
         if self._txn(x).state != "OPEN":
             raise RefusedError("TXN_CLOSED", f"txn{x} is {self._txn(x).state}")
 
-    def _accept(self, x: int) -> None:
-        """All shards use what has landed."""
-        self._need_open(x)
-        load = self.loads[x]
-        if not self._is_whole(load):
-            missing = [part for part, came in load.outcome.items() if came != "ARRIVED"]
-            raise RefusedError("PART_MISSING", f"txn{x} lacks {missing}")
-        load.verdict = dict.fromkeys(load.verdict, "USED")
+    def _need_alive(self, r: int) -> None:
+        if self.lost[r]:
+            raise RefusedError("RANK_LOST", f"rank{r} has died")
 
-    def _is_whole(self, load: Load) -> bool:
-        if "accept.failures-are-not-reported" in self.forgets:
-            return "AWAITED" not in load.outcome.values()
-        arrived = {part for part, came in load.outcome.items() if came == "ARRIVED"}
-        if "accept.one-set-of-chunks" in self.forgets:
-            return {(r, c) for r, _, c in arrived} == {(r, c) for r, _, c in load.outcome}
-        return arrived == load.outcome.keys()
+    def _need_no_vote(self, x: int, r: int, fault: str = "") -> None:
+        found = self.loads[x].vote[r]
+        if found != "NONE" and fault not in self.forgets:
+            raise RefusedError("VOTE_CAST", f"rank{r} has voted {found} on txn{x}")
 
-    def _give_up(self, x: int) -> None:
-        """All shards are computed by their ranks."""
+    def _vote_for(self, x: int, r: int) -> None:
+        """A rank votes to use its parts, which have all landed."""
         self._need_open(x)
+        self._need_alive(r)
+        self._need_no_vote(x, r, "vote_for.drop-guard.VOTE_CAST")
+        if not self._is_whole(self._own(x, r)):
+            raise RefusedError("PART_MISSING", f"rank{r} has {self._own(x, r)} of txn{x}")
+        self.loads[x].vote[r] = "FOR"
+
+    def _vote_against(self, x: int, r: int) -> None:
+        """A rank votes against a load of which it lacks a part."""
+        self._need_open(x)
+        self._need_alive(r)
+        self._need_no_vote(x, r)
+        if set(self._own(x, r).values()) <= {"ARRIVED"}:
+            raise RefusedError("NOTHING_MISSING", f"rank{r} has all its parts of txn{x}")
+        self.loads[x].vote[r] = "AGAINST"
+
+    def _pass_over(self, x: int, r: int) -> None:
+        """The vote of a rank is not awaited any more, and counts as one against."""
+        self._need_open(x)
+        self._need_no_vote(x, r)
+        self.loads[x].vote[r] = "AGAINST"
+
+    def _crash(self, r: int) -> None:
+        """A rank dies."""
+        self._need_alive(r)
+        self.lost[r] = True
+
+    def _own(self, x: int, r: int) -> dict[tuple[int, int, int], str]:
+        """What came of the parts of a rank."""
+        return {part: came for part, came in self.loads[x].outcome.items() if part[0] == r}
+
+    def _is_whole(self, own: dict[tuple[int, int, int], str]) -> bool:
+        """A rank takes its parts as whole."""
+        if "vote_for.failures-are-not-reported" in self.forgets:
+            return "AWAITED" not in own.values()
+        arrived = {part for part, came in own.items() if came == "ARRIVED"}
+        if "vote_for.one-set-of-chunks" in self.forgets:
+            return {c for _, _, c in arrived} == {c for _, _, c in own}
+        return arrived == own.keys()
+
+    def _apply_votes(self, x: int, r: int) -> None:
+        """A rank does what the votes say; when the last has, those that compute their rows do it together."""
+        self._need_open(x)
+        self._need_alive(r)
         load = self.loads[x]
-        failed = {part for part, came in load.outcome.items() if came == "FAILED"}
-        if not failed:
-            raise RefusedError("NOTHING_FAILED", f"no part of txn{x} has failed")
-        for rank, stage in load.verdict:
-            used = False
-            if "give_up.each-rank-alone" in self.forgets:
-                own = {came for (r, _, _), came in load.outcome.items() if r == rank}
-                used = own == {"ARRIVED"}
-            if "give_up.each-group-alone" in self.forgets:
-                used = stage not in {s for _, s, _ in failed}
-            load.verdict[rank, stage] = "USED" if used else "RECOMPUTED"
-        load.computed = self._compute(x, load)
+        shards = [shard for shard in load.verdict if shard[0] == r]
+        if all(load.verdict[shard] != "OPEN" for shard in shards):
+            raise RefusedError("VERDICT_APPLIED", f"rank{r} has decided on txn{x}")
+        early = "apply_votes.drop-guard.VOTES_AWAITED" in self.forgets
+        if "NONE" in load.vote and not early:
+            raise RefusedError("VOTES_AWAITED", f"the votes on txn{x} are {load.vote}")
+        for shard in shards:
+            used = set(load.vote) <= {"FOR"}
+            if "apply_votes.each-rank-alone" in self.forgets:
+                used = load.vote[r] == "FOR"
+            if "apply_votes.each-group-alone" in self.forgets:
+                used = all(
+                    came != "FAILED" for part, came in load.outcome.items() if part[:2] == shard
+                )
+            load.verdict[shard] = "USED" if used else "RECOMPUTED"
+        if "OPEN" not in load.verdict.values():
+            load.computed = self._compute(x, load)
 
     @torch.inference_mode()
     def _compute(self, x: int, load: Load) -> dict[Part, Tensor]:
