@@ -18,6 +18,7 @@ _WITH_MECHANISMS = (
     "coverage",
     "drafting",
     "fan_out",
+    "handoff",
     "identity",
     "index",
     "locks",
