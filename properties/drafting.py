@@ -13,12 +13,15 @@ from kvspec.spec.drafting import (
     delivered,
     drafts,
     finish,
+    kept,
     key,
     known,
     lose,
+    oldest,
     outcome,
     point,
     position,
+    state,
     stopped,
     system,
     truncate,
@@ -119,6 +122,57 @@ def no_round_delivers_what_was_not_accepted() -> Expr:
 def nothing_is_delivered_before_the_verdict() -> Expr:
     """A round that waits for its verdict has delivered nothing: its counts are its own."""
     return forall(Handle, lambda h: implies(point[h] == Point.DRAFTED, delivered[h] == 0))
+
+
+@drafting.invariant
+def the_recurrent_state_has_taken_in_the_rows_that_stay() -> Expr:
+    """The recurrent state stands behind the rows in the cache, at every point of a round."""
+    return forall(Handle, lambda h: state[h] == written[h])
+
+
+@drafting.invariant
+def no_more_values_are_kept_than_there_is_room_for() -> Expr:
+    """Of a recurrent state there is the value now, and at most `kept` earlier ones."""
+    return forall(Handle, lambda h: state[h] <= oldest[h] + kept)
+
+
+@drafting.invariant
+def every_round_can_be_undone() -> Expr:
+    """The recurrent state has a value for the position where the round began."""
+    return forall(Handle, lambda h: oldest[h] <= position[h])
+
+
+@drafting.step
+def the_recurrent_state_goes_back_with_rejected_drafts() -> Expr:
+    """When a verdict has cut the rows of rejected drafts, the recurrent state has not taken them in."""
+    return forall(
+        Handle,
+        lambda h: implies(
+            (point[h] == Point.DRAFTED) & (after(point[h]) == Point.VERIFIED),
+            after(state[h]) == after(written[h]),
+        ),
+    )
+
+
+@drafting.step
+def a_value_is_given_up_for_a_later_one() -> Expr:
+    """The oldest value of a recurrent state goes where there is no room for one more."""
+    return forall(
+        Handle,
+        lambda h: implies(
+            after(oldest[h]) != oldest[h],
+            (after(oldest[h]) > oldest[h]) & (after(state[h]) == after(oldest[h]) + kept),
+        ),
+    )
+
+
+@drafting.step
+def a_value_that_was_gone_back_past_does_not_return() -> Expr:
+    """A recurrent state that goes back takes the earlier values that it has, and gets no others."""
+    return forall(
+        Handle,
+        lambda h: implies(after(state[h]) < state[h], after(oldest[h]) == oldest[h]),
+    )
 
 
 @drafting.invariant
@@ -386,6 +440,12 @@ def reaches_a_round_that_delivers_all_it_drafts() -> Expr:
 def reaches_a_round_after_one_that_delivered() -> Expr:
     """A request has the counts of a round behind it, and goes on."""
     return exists(Handle, lambda h: ~is_in_round(h) & ~stopped[h] & (delivered[h] >= 1))
+
+
+@drafting.witness
+def reaches_a_state_that_can_go_back_no_further() -> Expr:
+    """A recurrent state has gone back to the oldest value that it had."""
+    return exists(Handle, lambda h: ~is_in_round(h) & (oldest[h] == state[h]) & (known[h] >= 1))
 
 
 @drafting.end

@@ -6,6 +6,10 @@ itself, are given to the client one by one. When the round is closed, rows of wh
 cut by the counts of the round: how many drafts it has, and how many tokens it delivered. The position counter
 goes on by what was delivered. The last output is one that says so, or the one that fills the context.
 
+Beside the rows stands a recurrent state, which goes forward with every one of them and cannot be cut: it goes
+back to an earlier value. The last `kept` of these are kept, and one that was gone back past is not there any
+more, so that a state that went back can go back less far. A round is as long as it can be undone.
+
 Modelled: any number of drafts, none included, and any accepted count; a stop before the round is delivered
 to its end; cancel at every point of a round; a verdict that never comes; truncation between rounds; the key
 under which the rows of an ended request are found.
@@ -26,6 +30,7 @@ from kvspec.spec.failures import (
     OUTPUT_STOPPED,
     PROMPT_TOO_LONG,
     TOO_MANY_DRAFTS,
+    FailureClass,
     error_code,
 )
 from kvspec.spec.handles import Handle, Length, context
@@ -67,9 +72,18 @@ NO_VERDICT_DUE = error_code("NO_VERDICT_DUE", "no drafts of the request wait for
 NOT_VERIFIED = error_code("NOT_VERIFIED", "no verdict of an open round is there")
 ALL_DELIVERED = error_code("ALL_DELIVERED", "every token of the round was delivered")
 UNDELIVERED = error_code("UNDELIVERED", "tokens of the round are to be delivered")
+NO_ROLLBACK = error_code(
+    "NO_ROLLBACK",
+    "the recurrent state cannot go back by so many positions",
+    FailureClass.POSITION,
+)
 
 drafting = Module("drafting", "Speculative rounds in a cache that is written in place.")
 drafting.share(context)
+
+kept = drafting.constant(
+    "kept", Length, meaning="earlier values of a recurrent state that are kept"
+)
 
 outcome = drafting.variable(
     "outcome", Handle, to=Outcome, init=Outcome.NEW, meaning="what became of the request"
@@ -99,6 +113,23 @@ key = drafting.variable(
     "key", Handle, to=Length, init=0, meaning="tokens under which its rows are found"
 )
 
+state = drafting.variable(
+    "state", Handle, to=Length, init=0, meaning="rows that the recurrent state has taken in"
+)
+oldest = drafting.variable(
+    "oldest", Handle, to=Length, init=0, meaning="rows of the oldest value of it that is kept"
+)
+
+
+def brought_back(h: Expr, n: Expr) -> Expr:
+    """The recurrent state behind n rows, if that value is kept; else it stays where it is."""
+    return where(oldest[h] <= n, n, state[h])
+
+
+def oldest_behind(h: Expr, n: Expr) -> Expr:
+    """The oldest value that is kept when the state has gone forward to n rows."""
+    return where(oldest[h] + kept < n, n - kept, oldest[h])
+
 
 def cut(h: Expr) -> Expr:
     """Rows of the open round that are not for a token before the last one that the client has."""
@@ -120,6 +151,8 @@ def admit(step: Step, h: Handle, p: Length) -> None:
     step.assign(written[h], p)
     step.assign(position[h], p)
     step.assign(known[h], p + 1)
+    step.assign(state[h], p)
+    step.assign(oldest[h], oldest_behind(h, p))
 
 
 @drafting.action
@@ -127,12 +160,15 @@ def draft(step: Step, h: Handle, d: Length) -> None:
     """Open a round: write a row for the last known token, and one for each of d drafts."""
     step.require(outcome[h] == Outcome.PENDING, NOT_PENDING)
     step.require(point[h] == Point.BETWEEN, ROUND_OPEN)
+    step.require(1 + d <= kept, NO_ROLLBACK)
     step.require(written[h] + 1 + d <= context, CONTEXT_FULL)
     step.require(~stopped[h], OUTPUT_STOPPED)
     step.assign(point[h], Point.DRAFTED)
     step.assign(written[h], written[h] + 1 + d)
     step.assign(drafts[h], d)
     step.assign(delivered[h], 0)
+    step.assign(state[h], written[h] + 1 + d)
+    step.assign(oldest[h], oldest_behind(h, written[h] + 1 + d))
 
 
 @drafting.action
@@ -143,6 +179,7 @@ def verify(step: Step, h: Handle, a: Length) -> None:
     step.assign(point[h], Point.VERIFIED)
     step.assign(written[h], written[h] - drafts[h] + a)
     step.assign(drafts[h], a)
+    step.assign(state[h], brought_back(h, written[h] - drafts[h] + a))
 
 
 @drafting.action
@@ -164,6 +201,7 @@ def close(step: Step, h: Handle) -> None:
     step.require(stopped[h] | (delivered[h] == drafts[h] + 1), UNDELIVERED)
     step.assign(point[h], Point.BETWEEN)
     step.assign(written[h], written[h] - cut(h))
+    step.assign(state[h], brought_back(h, written[h] - cut(h)))
     step.assign(position[h], position[h] + gained(h))
 
 
@@ -173,6 +211,7 @@ def lose(step: Step, h: Handle) -> None:
     step.require(point[h] == Point.DRAFTED, NO_VERDICT_DUE)
     step.assign(point[h], Point.BETWEEN)
     step.assign(written[h], written[h] - cut(h))
+    step.assign(state[h], brought_back(h, written[h] - cut(h)))
 
 
 @drafting.action
@@ -181,12 +220,14 @@ def truncate(step: Step, h: Handle, n: Length) -> None:
     step.require(outcome[h] == Outcome.PENDING, NOT_PENDING)
     step.require(point[h] == Point.BETWEEN, ROUND_OPEN)
     step.require((n >= 1) & (n < written[h]), BEYOND_COMMITTED)
+    step.require(oldest[h] <= n, NO_ROLLBACK)
     step.assign(written[h], n)
     step.assign(position[h], n)
     step.assign(known[h], n + 1)
     step.assign(drafts[h], 0)
     step.assign(delivered[h], 0)
     step.assign(stopped[h], False)
+    step.assign(state[h], brought_back(h, n))
 
 
 @drafting.action
@@ -206,6 +247,7 @@ def cancel(step: Step, h: Handle) -> None:
     step.assign(outcome[h], Outcome.CANCELLED)
     step.assign(point[h], Point.BETWEEN)
     step.assign(written[h], written[h] - cut(h))
+    step.assign(state[h], brought_back(h, written[h] - cut(h)))
     step.assign(position[h], position[h] + gained(h))
     step.assign(key[h], written[h] - cut(h))
 
@@ -219,6 +261,7 @@ def make_instance(
     *,
     handles: int = 1,
     longest: int = 4,
+    values: int | None = None,
     expected: Counts | None = None,
 ) -> Instance:
     """An instance by its sizes; lengths go beyond the context, so that a rule that passes it is seen to."""
@@ -226,7 +269,7 @@ def make_instance(
         name,
         system,
         {Handle: handles, Length: longest + 2},
-        constants={context: longest},
+        constants={context: longest, kept: longest if values is None else values},
         expected=expected,
         doc=doc,
     )
@@ -245,5 +288,12 @@ COUPLE = make_instance(
     longest=3,
     expected=Counts(289, 1_020, 12, 36),
 )
+SHORT = make_instance(
+    "SHORT",
+    "one request whose recurrent state keeps two earlier values",
+    longest=6,
+    values=2,
+    expected=Counts(145, 275, 7, 56),
+)
 
-INSTANCES = (ROUNDS, COUPLE)
+INSTANCES = (ROUNDS, COUPLE, SHORT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from kvspec.properties.atlas.drafting import REJECTED_DRAFTS
 from kvspec.properties.atlas.model import Case, Evidence, Group
 from kvspec.properties.bundle import bundle
 from kvspec.properties.faults import drop_guard, loosen, mutant, put
@@ -311,6 +312,7 @@ STATE_AHEAD = Group(
         "The call answers that it succeeded, and decoding goes on from a state of later tokens.",
     ),
     cases=(
+        *REJECTED_DRAFTS,
         Case(
             "The request has no row, and its recurrent state is that of one row.",
             CUT_ROWS_ALONE,

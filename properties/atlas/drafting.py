@@ -4,19 +4,36 @@ from __future__ import annotations
 
 from kvspec.properties.atlas.model import Case, Evidence, Group
 from kvspec.properties.drafting import drafting
-from kvspec.properties.faults import mutant, put
-from kvspec.spec.drafting import cancel, close, key, position, system, written
+from kvspec.properties.faults import drop_guard, mutant, put
+from kvspec.spec.drafting import (
+    NO_ROLLBACK,
+    cancel,
+    close,
+    draft,
+    kept,
+    key,
+    position,
+    system,
+    written,
+)
 from kvspec.spec.handles import Handle, Length, context
 from kvspec.spec.language import Counts, Instance, instance
 
 
-def _instance(name: str, doc: str, *, longest: int, expected: Counts | None = None) -> Instance:
+def _instance(
+    name: str,
+    doc: str,
+    *,
+    longest: int,
+    values: int | None = None,
+    expected: Counts | None = None,
+) -> Instance:
     """An instance of one request whose counts go to the context and no further."""
     return instance(
         name,
         system,
         {Handle: 1, Length: longest},
-        constants={context: longest},
+        constants={context: longest, kept: longest if values is None else values},
         expected=expected,
         doc=doc,
     )
@@ -51,21 +68,77 @@ KEY_OF_THE_ROUND = put(
     name="key-of-the-round",
     says="puts the rows of the open round under the key of a cancelled request",
 )
+STATE_STAYS = mutant(
+    system,
+    "verify.drop-assignment.state",
+    "cuts the rows of rejected drafts and leaves the recurrent state behind them",
+)
+NO_VALUE_TO_GO_BACK_TO = drop_guard(
+    system,
+    draft,
+    NO_ROLLBACK,
+    "drafts further than the recurrent state can go back, and cuts the rows alone",
+)
 TWO_AT_ONCE = _instance(
     "TWO_AT_ONCE",
     "a round of one draft, or two of none",
     longest=4,
-    expected=Counts(56, 107, 7, 22),
+    values=2,
+    expected=Counts(63, 115, 7, 24),
+)
+TWO_DRAFTS = _instance(
+    "TWO_DRAFTS", "a round of two drafts", longest=4, values=3, expected=Counts(89, 169, 7, 35)
 )
 ONE_BY_ONE = _instance(
-    "ONE_BY_ONE", "rounds of one token", longest=3, expected=Counts(17, 30, 6, 6)
+    "ONE_BY_ONE", "a round of one token", longest=3, values=1, expected=Counts(11, 16, 6, 4)
+)
+ONE_AFTER_ANOTHER = _instance(
+    "ONE_AFTER_ANOTHER",
+    "two rounds of one token",
+    longest=4,
+    values=1,
+    expected=Counts(24, 38, 6, 9),
 )
 TWO_ROUNDS = _instance(
     "TWO_ROUNDS",
     "a round of one draft, and another behind it",
     longest=5,
-    expected=Counts(124, 252, 8, 51),
+    values=2,
+    expected=Counts(104, 195, 7, 40),
 )
+ONE_DRAFT = _instance(
+    "ONE_DRAFT",
+    "a round of one draft, which the recurrent state can undo",
+    longest=3,
+    values=2,
+    expected=Counts(25, 44, 6, 9),
+)
+NONE_KEPT = _instance(
+    "NONE_KEPT",
+    "a round of one draft, and a recurrent state without earlier values",
+    longest=3,
+    values=0,
+    expected=Counts(3, 2, 2, 1),
+)
+
+REJECTED_DRAFTS = (
+    Case(
+        shows="a draft is rejected and its row cut; the recurrent state has no earlier value to go back "
+        "to, and goes on behind the rejected draft",
+        fault=NO_VALUE_TO_GO_BACK_TO,
+        properties=drafting,
+        claim="the_recurrent_state_goes_back_with_rejected_drafts",
+        instance=NONE_KEPT,
+    ),
+    Case(
+        shows="a draft is rejected, and the recurrent state, which could go back, is not told",
+        fault=STATE_STAYS,
+        properties=drafting,
+        claim="the_recurrent_state_goes_back_with_rejected_drafts",
+        instance=ONE_DRAFT,
+    ),
+)
+"""Cases of A-B45, whose other ones are about the rows of a request that speculates elsewhere."""
 
 ONE_TOKEN_A_STEP = Group(
     name="A-B41",
@@ -126,7 +199,7 @@ LAST_ROUND = Group(
             fault=COUNTS_OF_THE_LAST_ROUND,
             properties=drafting,
             claim="the_key_is_a_prefix_of_what_the_client_has",
-            instance=TWO_AT_ONCE,
+            instance=ONE_AFTER_ANOTHER,
         ),
     ),
 )
@@ -153,14 +226,14 @@ BEHIND_THE_STOP = Group(
             fault=KEEPS_ALL_ACCEPTED,
             properties=drafting,
             claim="the_key_is_a_prefix_of_what_the_client_has",
-            instance=TWO_AT_ONCE,
+            instance=TWO_DRAFTS,
         ),
         Case(
             shows="a request is cancelled within a round, and found under a draft that nobody accepted",
             fault=KEY_OF_THE_ROUND,
             properties=drafting,
             claim="the_key_is_a_prefix_of_what_the_client_has",
-            instance=ONE_BY_ONE,
+            instance=ONE_DRAFT,
         ),
     ),
 )

@@ -6,9 +6,9 @@ from observed import Observed
 from kvspec.spec import drafting
 
 
-def admitted(prompt=2, longest=9):
+def admitted(prompt=2, longest=9, values=None):
     """A request with the rows of its prompt, and its first output."""
-    made = drafting.make_instance("SCENARIO", "", longest=longest)
+    made = drafting.make_instance("SCENARIO", "", longest=longest, values=values)
     return Observed(made).do("admit", h=0, p=prompt)
 
 
@@ -91,3 +91,20 @@ def test_the_output_that_fills_the_context_is_the_last_one():
     assert seen["stopped", 0]
     seen.do("close", h=0).do("finish", h=0)
     assert counts(seen) == (4, 4, 5)
+
+
+def test_a_recurrent_state_that_went_back_can_go_back_less_far():
+    """With two earlier values kept, rows can be cut twice one by one, or two at once, and then no more."""
+    seen = admitted(prompt=4, values=2)
+    seen.refuse("truncate", "NO_ROLLBACK", h=0, n=1)
+    seen.do("truncate", h=0, n=3).do("truncate", h=0, n=2)
+    assert seen["state", 0] == seen["oldest", 0] == 2
+    seen.refuse("truncate", "NO_ROLLBACK", h=0, n=1)
+
+
+def test_a_round_is_as_long_as_the_recurrent_state_can_undo():
+    """The row of the last token and those of the drafts are values to go back by."""
+    seen = admitted(values=2)
+    seen.refuse("draft", "NO_ROLLBACK", h=0, d=2)
+    seen.do("draft", h=0, d=1).do("verify", h=0, a=0)
+    assert seen["state", 0] == seen["written", 0] == 3

@@ -63,10 +63,16 @@ class Recurrent:
     def behind(cls, keys: Tensor, values: Tensor) -> Recurrent:
         """The state behind the rows [H_kv, R, d_h] of a layer, the prefix's among them."""
         heads, count, width = keys.shape
-        made = cls(torch.zeros(heads, width, width, dtype=torch.float64), -PREFIX_ROWS)
+        made = cls.empty(heads, width)
+        made.position = -PREFIX_ROWS
         for place in range(count):
             made.take_in(keys[:, place], values[:, place])
         return made
+
+    @classmethod
+    def empty(cls, heads: int, width: int) -> Recurrent:
+        """The state before the first row, of so many KV heads of a width."""
+        return cls(torch.zeros(heads, width, width, dtype=torch.float64))
 
     def take_in(self, key: Tensor, value: Tensor) -> None:
         """Go forward by one row [H_kv, d_h]."""

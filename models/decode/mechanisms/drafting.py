@@ -5,8 +5,11 @@ cut moves this count and leaves the rows where they are. A round is one call of 
 the host counts. How many drafts the target accepts is the event's to say: a rejected one is followed by
 another token, as a target that samples would choose it. The first `key` rows of an ended request are found
 by the next prompt of its client.
+Beside the rows there is a recurrent state, of which so many earlier values are kept as the instance says; it
+goes back by taking up one of them.
 Damage: the logits of the next token, at the position that is counted for it, against an uncached run over
-the client's tokens; rows that are not of these tokens; the same of the rows that its next prompt finds.
+the client's tokens; rows that are not of these tokens; the same of the rows that its next prompt finds;
+and what the recurrent state adds to the logits, against one that has taken in the rows that stay.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from kvspec.models.concrete.state import State, Value
 from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_model import token_of
 from kvspec.models.decode.backend_tables import RefusedError
+from kvspec.models.decode.mechanisms.bundle_companions import Recurrent
 from kvspec.models.decode.mechanisms.checks import Performing
 from kvspec.models.decode.mechanisms.slot_rows import SlotRows, is_apart, small_model
 from kvspec.spec.language import Instance
@@ -29,6 +33,8 @@ FAULTS: Final = {
     "truncate.drop-assignment.position": "the position stays where rows are cut",
     "draft.drop-assignment.delivered": "a round begins with the count of the one before",
     "close.drop-assignment.written": "a round is closed and nothing cut",
+    "verify.drop-assignment.state": "the recurrent state keeps the rejected drafts",
+    "draft.drop-guard.NO_ROLLBACK": "a round is opened that the recurrent state cannot undo",
     "cancel.key-of-the-round": "a cancelled request is found under all rows of its round",
 }
 """Every fault that the cache can be given, by name, with what it does."""
@@ -57,6 +63,7 @@ class Request:
     is_stopped: bool = False
     guesses: list[int] = field(factory=list)
     key: int = 0
+    values: dict[int, Recurrent] = field(factory=dict)
 
     @property
     def cut(self) -> int:
@@ -80,6 +87,7 @@ class Cache(Performing):
         """Begin anew, with the sizes of an instance of the system."""
         handles = instance.sizes["Handle"]
         self.context = int(instance.constants["context"])
+        self.kept = int(instance.constants["kept"])
         room = ROOM * self.context + ROOM
         self.rows = SlotRows(self.model, max(1, handles * room))
         self.requests = [Request(list(range(h * room, (h + 1) * room))) for h in range(handles)]
@@ -97,6 +105,8 @@ class Cache(Performing):
             [r.delivered for r in of],
             [r.is_stopped for r in of],
             [r.key for r in of],
+            [max(r.values, default=0) for r in of],
+            [min(r.values, default=0) for r in of],
         ]
         return State(tuple(tuple(table) for table in tables))
 
@@ -105,6 +115,8 @@ class Cache(Performing):
         found: list[Damage] = []
         for handle, request in enumerate(self.requests):
             where = f"handle{handle}"
+            if request.outcome != "NEW" and request.point != "DRAFTED":
+                found += self._of_state(where, request)
             if request.outcome != "NEW" and request.point == "BETWEEN":
                 found += self._of_rows(where, request)
             found += self._of_key(where, request)
@@ -119,10 +131,15 @@ class Cache(Performing):
         self.rows.compute(prompt, 0, request.slots[:p])
         request.outcome, request.written, request.position = "PENDING", p, p
         request.client = [*prompt, token_of("own", h, *prompt)]
+        config = self.model.decoder.config
+        request.values = {0: Recurrent.empty(config.kv_heads, config.head_dim)}
+        self._go_forward(request)
 
     def _draft(self, h: int, d: int) -> None:
         request = self._pending(h)
         self._check(request.point == "BETWEEN", "ROUND_OPEN", request.point)
+        if "draft.drop-guard.NO_ROLLBACK" not in self.faults:
+            self._check(1 + d <= self.kept, "NO_ROLLBACK", 1 + d)
         self._check(
             request.written + 1 + d <= self.context, "CONTEXT_FULL", request.written + 1 + d
         )
@@ -132,6 +149,7 @@ class Cache(Performing):
         behind = request.written + len(tokens)
         self.rows.compute(tokens, request.position, request.slots[:behind])
         request.point, request.written, request.drafts = "DRAFTED", behind, d
+        self._go_forward(request)
         if "draft.drop-assignment.delivered" not in self.faults:
             request.delivered = 0
 
@@ -143,6 +161,8 @@ class Cache(Performing):
         request.guesses = [*request.guesses[:a], own]
         request.written -= request.drafts - a
         request.point, request.drafts = "VERIFIED", a
+        if "verify.drop-assignment.state" not in self.faults:
+            self._go_back(request)
 
     def _deliver(self, h: int, t: str) -> None:
         request = self.requests[h]
@@ -171,7 +191,9 @@ class Cache(Performing):
         request = self._pending(h)
         self._check(request.point == "BETWEEN", "ROUND_OPEN", request.point)
         self._check(1 <= n < request.written, "BEYOND_COMMITTED", n)
+        self._check(min(request.values) <= n, "NO_ROLLBACK", n)
         request.written, request.client = n, request.client[: n + 1]
+        self._go_back(request)
         request.drafts, request.delivered, request.is_stopped = 0, 0, False
         if "truncate.drop-assignment.position" not in self.faults:
             request.position = n
@@ -196,6 +218,23 @@ class Cache(Performing):
         request.point = "BETWEEN"
         request.written -= cut
         request.position += gained
+        self._go_back(request)
+
+    def _go_forward(self, request: Request) -> None:
+        """The recurrent state takes in the rows behind it; of its values the last ones are kept."""
+        keys, values = self.rows.layers(request.slots[: request.written])[-1]
+        for place in range(max(request.values), request.written):
+            later = request.values[place].copy()
+            later.take_in(keys[0, :, place], values[0, :, place])
+            request.values[place + 1] = later
+        last = list(request.values)[-self.kept - 1 :]
+        request.values = {place: request.values[place] for place in last}
+
+    def _go_back(self, request: Request) -> None:
+        """The recurrent state takes up its value behind the rows that stay, if there is one."""
+        if request.written in request.values:
+            earlier = {p: value for p, value in request.values.items() if p <= request.written}
+            request.values = earlier
 
     def _pending(self, h: int) -> Request:
         request = self.requests[h]
@@ -210,6 +249,27 @@ class Cache(Performing):
         """Rows that are not of the client's tokens, and the next logits at the counted position."""
         table = request.slots[: request.written]
         return self._of_slots(where, request, table, request.client, request.position)
+
+    def _of_state(self, where: str, request: Request) -> list[Damage]:
+        """What the recurrent state adds to the next logits, where it is not that of the rows that stay."""
+        tokens = [*request.client, *request.guesses[request.delivered :]][: request.written]
+        run = self.model.run(tuple(tokens))
+        config = self.model.decoder.config
+        right = Recurrent.empty(config.kv_heads, config.head_dim)
+        for place in range(len(tokens)):
+            right.take_in(run.keys[-1, :, place], run.values[-1, :, place])
+        found, wanted = (
+            each.reading().to(run.logits.dtype)
+            for each in (request.values[max(request.values)], right)
+        )
+        if not is_apart(found, wanted):
+            return []
+        amount = float((found - wanted).abs().max())
+        text = (
+            f"the recurrent state of {where} adds to the next logits {amount:.3g} more or less than one "
+            f"behind its {request.written} rows"
+        )
+        return [Damage("logits", where, amount, text)]
 
     def _of_key(self, where: str, request: Request) -> list[Damage]:
         """The rows that the next prompt finds, which goes on behind the client's tokens in its own way."""

@@ -117,6 +117,8 @@ DAMAGE = {
     "A-B45-1": {"logits"},
     "A-B45-2": {"logits"},
     "A-B45-3": {"logits"},
+    "A-B45-4": {"logits"},
+    "A-B45-5": {"logits"},
     "A-B46-1": {"logits"},
     "A-B46-2": {"rows"},
     "A-B46-3": {"logits"},

@@ -64,10 +64,12 @@ def test_right_counts_with_wrong_rows_are_told_apart():
     }
 
 
-@pytest.mark.parametrize("longest", [4, pytest.param(6, marks=pytest.mark.slow)])
-def test_the_sound_cache_does_all_that_an_instance_allows(longest):
+@pytest.mark.parametrize(
+    ("longest", "values"), [(4, 4), (5, 2), pytest.param(6, 6, marks=pytest.mark.slow)]
+)
+def test_the_sound_cache_does_all_that_an_instance_allows(longest, values):
     """Every event in every state of one request: taken or refused as specified, undamaged."""
-    made = drafting.make_instance("ALL", "", longest=longest)
+    made = drafting.make_instance("ALL", "", longest=longest, values=values)
     found = explore(made, [])
     cache = Cache()
     assert answer_everything(cache, made, cache.model) == (found.states, found.transitions)
