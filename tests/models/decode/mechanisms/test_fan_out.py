@@ -77,7 +77,7 @@ def test_samples_read_the_rows_of_their_prompt_in_their_own_seats():
     [
         (spec.IN_A_BATCH, 200, 0.7),
         pytest.param(spec.ROOM, 1_500, 0.5, marks=pytest.mark.slow),
-        pytest.param(spec.PAIR, 1_500, 0.1, marks=pytest.mark.slow),
+        pytest.param(spec.PAIR, 1_500, 0.08, marks=pytest.mark.slow),
         pytest.param(spec.RIVAL, 600, 0.1, marks=pytest.mark.slow),
     ],
     ids=lambda value: getattr(value, "name", None),
