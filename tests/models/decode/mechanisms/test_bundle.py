@@ -1,93 +1,22 @@
-"""Companions on real rows: the atlas replayed, damage in numbers, all that small instances allow."""
+"""Companions on real rows: damage in numbers, and all that small instances allow."""
 
 import pytest
 import torch
+from graph_walks import sample
 
-from kvspec.counterexamples.atlas_files import trace_of_case
-from kvspec.counterexamples.replay import replay
 from kvspec.models.concrete import Event
 from kvspec.models.decode.hooks import Part
-from kvspec.models.decode.mechanisms.bundle import FAULTS, Cache, fault_for
+from kvspec.models.decode.mechanisms.bundle import Cache
 from kvspec.models.decode.mechanisms.bundle_companions import PREFIX, Recurrent, draft_model
 from kvspec.models.decode.mechanisms.slot_rows import small_model
 from kvspec.properties.atlas import bundle as atlas
-from kvspec.properties.atlas.run import run_case
 from kvspec.properties.bundle import bundle as claims
-from kvspec.properties.stateful import make_plan, run
 from kvspec.spec import bundle_instances as instances
-
-ALL = {f"{g.name}-{n}": case for g in atlas.GROUPS for n, case in enumerate(g.cases, 1)}
-SHOWN = {
-    "A-B37-1": {"order"},
-    "A-B37-2": {"order"},
-    "A-B37-3": {"order"},
-    "A-B45-1": {"logits"},
-    "A-B45-2": {"logits"},
-    "A-B45-3": {"logits"},
-    "A-B47-1": {"rows", "logits"},
-    "A-B47-2": {"rows", "logits"},
-    "A-B74-1": {"logits"},
-    "A-B74-2": {"logits"},
-    "A-B74-3": {"logits"},
-    "A-B74-4": {"owner"},
-    "A-B74-5": {"owner"},
-}
-"""What is measured at the end of each case."""
-
-LARGE = {"A-B37-1", "A-B45-2", "A-B45-3", "A-B74-1", "A-B74-2", "A-B74-3"}
-CASES = [pytest.param(n, marks=pytest.mark.slow if n in LARGE else ()) for n in SHOWN]
-
-
-@pytest.fixture(scope="module")
-def trace():
-    """The trace of a case, searched once."""
-    found = {}
-
-    def of(name):
-        if name not in found:
-            found[name] = trace_of_case(run_case(ALL[name]))
-        return found[name]
-
-    return of
-
-
-def test_every_fault_belongs_to_a_case():
-    """Every case has a fault of this cache, and there is no other."""
-    assert {case.fault.name for case in ALL.values()} == FAULTS.keys()
-    assert SHOWN.keys() == ALL.keys()
-    assert fault_for("truncate.drop-guard.CANNOT_REWIND") is None
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_sound_cache_does_as_specified(trace, name):
-    """It takes the steps up to the departing one, and there does what the sound rule does, without damage."""
-    found = replay(trace(name), Cache(), faulty_system=ALL[name].fault.changed)
-    assert found.passed, found.message
-    assert not any(step.damage for step in found.steps)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_faulty_cache_shows_damage(trace, name):
-    """With the fault it takes all steps of the trace, and what goes wrong is measured at the end."""
-    fault = ALL[name].fault
-    cache = Cache(faults=(fault.name,))
-    found = replay(trace(name), cache, faulty=True, faulty_system=fault.changed)
-    assert found.outcome == "damage_shown", found.message
-    assert not found.differs_from_mutant
-    assert {harm.kind for harm in found.steps[-1].damage} == SHOWN[name]
-    assert all(harm.amount > 1e-2 for harm in found.steps[-1].damage)
-
-
-def driven(instance, walks, examples):
-    """The report of walks over the state graph of an instance, each step compared and without damage."""
-    listed = list(claims.by_name.values())
-    plan = make_plan(instance, listed, most=walks)
-    return run(instance, listed, Cache, max_examples=examples, profile="ci", plan=plan)
 
 
 def test_the_sound_cache_does_what_one_draft_allows():
     """Random walks with a round of one draft go as specified, without damage."""
-    report = driven(atlas.ONE_DRAFT, 200, 2)
+    report = sample(Cache(), atlas.ONE_DRAFT, claims, walks=200, examples=2)
     assert report.failure is None, report.text()
     assert report.touched > 100
 
@@ -105,7 +34,7 @@ def test_the_sound_cache_does_what_one_draft_allows():
 )
 def test_the_sound_cache_does_what_an_instance_allows(instance, examples, share):
     """Every transition of a continuation, and nearly all of the other instances, go as specified."""
-    report = driven(instance, 40_000, examples)
+    report = sample(Cache(), instance, claims, walks=40_000, examples=examples)
     assert report.holds, report.text()
     assert report.touched >= share * report.transitions
 
@@ -193,12 +122,6 @@ def uncached_logits(cache):
     """Logits behind the tokens of the only request, by an uncached run of the cache's own decoder."""
     held = cache._held()
     return held.models[0].run((*PREFIX, *cache.requests[0].tokens)).logits.double()
-
-
-def test_an_unknown_fault_is_refused():
-    """A fault that the cache does not have is named with those that it has."""
-    with pytest.raises(ValueError, match="found the faults forgets-all, expected names out of"):
-        Cache(faults=("forgets-all",))
 
 
 def test_an_instance_that_outgrows_the_text_is_refused():

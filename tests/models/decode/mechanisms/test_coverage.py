@@ -1,80 +1,21 @@
-"""Loads in parts on real rows: the atlas replayed, damage in numbers, all that a small instance allows."""
+"""Loads in parts on real rows: damage in numbers, and all that a small instance allows."""
 
 import attrs
 import pytest
+from graph_walks import sample
 
-from kvspec.counterexamples.atlas_files import trace_of_case
-from kvspec.counterexamples.replay import replay
 from kvspec.models.concrete import Event
-from kvspec.models.decode.mechanisms.coverage import FAULTS, Cache, fault_for
-from kvspec.properties.atlas.coverage import GROUPS, TWO_VOTERS
-from kvspec.properties.atlas.run import run_case
+from kvspec.models.decode.mechanisms.coverage import Cache
+from kvspec.properties.atlas.coverage import TWO_VOTERS
 from kvspec.properties.coverage import coverage as claims
-from kvspec.properties.stateful import make_plan, run
 from kvspec.spec import coverage
-
-ALL = {f"{g.name}-{n}": case for g in GROUPS for n, case in enumerate(g.cases, 1)}
-SHOWN = {
-    "A-B21-1": {"rows"},
-    "A-B21-2": {"rows", "logits"},
-    "A-B22-1": {"layers"},
-    "A-B22-3": {"rows", "logits"},
-    "A-B22-4": {"layers"},
-    "A-B22-5": {"layers"},
-    "A-B23-1": {"rows"},
-    "A-B23-2": {"rows", "logits"},
-    "A-B23-3": {"rows"},
-}
-"""What is measured at the end of each case: before a publication in the load, after it in the handle."""
-
-
-@pytest.fixture(scope="module")
-def traces():
-    """The trace of every case that harms rows."""
-    return {name: trace_of_case(run_case(ALL[name])) for name in SHOWN}
-
-
-def test_every_fault_belongs_to_a_case():
-    """All cases harm rows but those in which ranks wait for ever."""
-    assert {ALL[name].fault.name for name in SHOWN} == FAULTS.keys()
-    waiting = ALL.keys() - SHOWN.keys()
-    assert waiting == {"A-B22-2", "A-B22-6"}
-    assert not any(fault_for(ALL[name].fault.name) for name in waiting)
-
-
-@pytest.mark.parametrize("name", SHOWN)
-def test_the_sound_cache_does_as_specified(traces, name):
-    """It takes the steps up to the departing one, and there does what the sound rule does, without damage."""
-    found = replay(traces[name], Cache())
-    assert found.passed, found.message
-    assert not any(step.damage for step in found.steps)
-
-
-@pytest.mark.parametrize(("name", "kinds"), SHOWN.items())
-def test_the_faulty_cache_shows_damage(traces, name, kinds):
-    """With the fault it takes all steps of the trace, and what goes wrong is measured at the end."""
-    fault = ALL[name].fault
-    found = replay(
-        traces[name], Cache(faults=(fault.name,)), faulty=True, faulty_system=fault.changed
-    )
-    assert found.outcome == "damage_shown", found.message
-    assert {harm.kind for harm in found.steps[-1].damage} == kinds
-    assert all(harm.amount > 0 for harm in found.steps[-1].damage)
-
-
-def driven(instance, walks, examples):
-    """The report of walks over the state graph of an instance, each step compared and without damage."""
-    listed = list(claims.by_name.values())
-    plan = make_plan(instance, listed, most=walks)
-    return run(instance, listed, Cache, max_examples=examples, profile="ci", plan=plan)
-
 
 ONE_PART = coverage.make_instance("ONE", "one part")
 
 
 def test_the_sound_cache_does_what_a_load_of_one_part_allows():
     """Random walks with loads of one part go as specified, without damage."""
-    report = driven(ONE_PART, 500, 4)
+    report = sample(Cache(), ONE_PART, claims, walks=500, examples=4)
     assert report.failure is None, report.text()
     assert report.touched > 200
 
@@ -87,7 +28,7 @@ def test_the_sound_cache_does_what_a_load_of_one_part_allows():
 )
 def test_the_sound_cache_does_what_an_instance_allows(instance, examples, share):
     """Almost every transition of the votes of two ranks, and most of loads of one part, go as specified."""
-    report = driven(instance, 40_000, examples)
+    report = sample(Cache(), instance, claims, walks=40_000, examples=examples)
     assert report.holds, report.text()
     assert report.touched >= share * report.transitions
 
@@ -143,9 +84,3 @@ def test_what_was_computed_by_all_is_what_is_shown():
     computed, sent = cache.loads[0].computed, cache.loads[0].sent
     assert all((computed[kind] - sent[kind]).abs().max() < 1e-5 for kind in sent)
     assert (cache.logits(0) - cache.uncached_logits(0)).abs().max() < 1e-5
-
-
-def test_an_unknown_fault_is_refused():
-    """A fault that the cache does not have is named with those that it has."""
-    with pytest.raises(ValueError, match="found the faults forgets-all, expected names out of"):
-        Cache(faults=("forgets-all",))

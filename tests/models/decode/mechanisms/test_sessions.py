@@ -1,18 +1,14 @@
-"""Sessions of real rows: the atlas replayed, damage in numbers, and all that small instances allow."""
+"""Sessions of real rows: damage in numbers, and all that small instances allow."""
 
 import pytest
 import torch
 
-from kvspec.counterexamples.atlas_files import file_name, folder
-from kvspec.counterexamples.files import read_trace
-from kvspec.counterexamples.replay import replay
 from kvspec.models.concrete import Event, Machine
 from kvspec.models.decode.agreement import TOLERANCES
-from kvspec.models.decode.mechanisms.sessions import FAULTS, Cache, fault_for
+from kvspec.models.decode.mechanisms.sessions import Cache
 from kvspec.properties.atlas.sessions import (
     A_ROW,
     AN_IMAGE,
-    GROUPS,
     NO_WAY_BACK,
     SAVED_ROW,
     TWO_SESSIONS,
@@ -21,66 +17,8 @@ from kvspec.properties.sessions import sessions as claims
 from kvspec.properties.stateful import make_plan, run
 from kvspec.spec.sessions import NEIGHBOURS, RESUMED, make_instance
 
-ALL = {f"{g.name}-{n}": case for g in GROUPS for n, case in enumerate(g.cases, 1)}
-SHOWN = {
-    "A-B16-1": {"owner"},
-    "A-B16-2": {"rows", "logits"},
-    "A-B16-3": {"logits"},
-    "A-B16-4": {"rows", "logits"},
-    "A-B16-5": {"owner"},
-    "A-B18-1": {"owner"},
-    "A-B18-2": {"owner"},
-    "A-B18-3": {"owner"},
-    "A-B27-1": {"rows", "logits"},
-    "A-B27-2": {"logits"},
-    "A-B27-3": {"owner"},
-    "A-B50-1": {"logits"},
-    "A-B50-2": {"logits"},
-}
-"""The kinds of damage that each case shows."""
-
 OF_TWO_ROWS = make_instance("OF_TWO_ROWS", "turns of two rows", handles=2, longest=3, versions=6)
 """For scenarios: no search is made of it."""
-
-
-@pytest.fixture(scope="module")
-def traces():
-    """The stored trace of every case."""
-    return {
-        f"{g.name}-{n}": read_trace(folder() / file_name(g, n))
-        for g in GROUPS
-        for n in range(1, len(g.cases) + 1)
-    }
-
-
-def test_every_fault_belongs_to_a_case():
-    """Every case of the atlas about sessions is shown, by a fault of its name."""
-    assert ALL.keys() == SHOWN.keys()
-    assert {case.fault.name for case in ALL.values()} == FAULTS.keys()
-    assert all(fault_for(name) == name for name in FAULTS)
-    assert fault_for("save.drop-assignment.saved") is None
-
-
-@pytest.mark.parametrize("name", SHOWN)
-def test_the_sound_cache_does_as_specified(traces, name):
-    """It takes the steps up to the departing one, and there does what the sound rule does, without damage."""
-    found = replay(traces[name], Cache())
-    assert found.passed, found.message
-    assert not any(step.damage for step in found.steps)
-
-
-@pytest.mark.parametrize(("name", "kinds"), SHOWN.items())
-def test_the_faulty_cache_shows_damage(traces, name, kinds):
-    """With the fault it takes all steps of the trace, and what goes wrong is measured at the end."""
-    fault = ALL[name].fault
-    found = replay(
-        traces[name], Cache(faults=(fault.name,)), faulty=True, faulty_system=fault.changed
-    )
-    assert found.outcome == "damage_shown", found.message
-    harms = found.steps[-1].damage
-    assert {harm.kind for harm in harms} == kinds
-    assert all(harm.amount > 0 for harm in harms)
-    assert not found.differs_from_mutant
 
 
 def taken(instance, most):
@@ -275,9 +213,3 @@ def test_what_an_image_loses_after_its_check_is_not_restored():
     take(cache, ("damage", {"i": 0}), ("publish_restore", {"h": 1}))
     assert cache.images[0].is_damaged
     assert not cache.damage()
-
-
-def test_an_unknown_fault_is_refused():
-    """A fault that the cache does not have is named with those that it has."""
-    with pytest.raises(ValueError, match="found the faults forgets-all, expected names out of"):
-        Cache(faults=("forgets-all",))
