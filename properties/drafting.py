@@ -418,6 +418,12 @@ def an_end_is_the_end_of_some_request() -> Expr:
     )
 
 
+@drafting.lemma
+def a_round_that_is_stopped_has_delivered_the_stop() -> Expr:
+    """No round begins after the stop, so that the client got a token of one that is open then."""
+    return forall(Handle, lambda h: implies(is_in_round(h) & stopped[h], delivered[h] >= 1))
+
+
 @drafting.witness
 def reaches_a_stop_within_the_accepted_drafts() -> Expr:
     """The last output is out, and accepted drafts behind it have rows."""

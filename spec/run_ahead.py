@@ -23,8 +23,8 @@ Assumed: the device runs the steps of one incarnation in their order, and those 
 the old, so that a late step writes no row of a newer one.
 
 It is not composed with the core: there every change counts a version or a generation, so that within bounds
-nothing goes on for ever, and a livelock is something that does. A settlement is a publication there, and
-`settled` the committed length; a preemption is a release and an allocation.
+nothing goes on for ever, and a livelock is something that does. Both refine `life`: a settlement adds rows
+behind those that are there, as a publication of the core does, and a preemption takes all of them.
 """
 
 from __future__ import annotations

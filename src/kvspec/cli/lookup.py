@@ -49,10 +49,11 @@ def instance_named(
 
 def refinements_of(system: KnownSystem) -> list[Refinement]:
     """The refinements that are claimed of a system."""
-    from kvspec.properties import refinements, runtime_refinements
+    from kvspec.properties import lives, refinements, runtime_refinements
     from kvspec.spec.language.refinement import Refinement
 
-    values = [*vars(refinements).values(), *vars(runtime_refinements).values()]
+    modules = (refinements, lives, runtime_refinements)
+    values = [value for module in modules for value in vars(module).values()]
     beside = f"kvspec.properties.{system.module.rsplit('.', 1)[-1]}"
     if importlib.util.find_spec(beside) is not None:
         values += vars(importlib.import_module(beside)).values()
