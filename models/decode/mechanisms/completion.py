@@ -4,9 +4,9 @@ Modelled: a part of a request is read by a peer, which takes its time over the p
 worker knows whose reports it listens for, and a letter names the generation that it is of. The block stays
 with its request as long as a pin is held; the releases that were asked for stand in a queue.
 Assumed: an instance without layers has two, since rows must lie somewhere.
-Damage: bytes that a peer still reads of a block that its request gave up, or that nobody owns; bytes that are
-pinned for a report which nobody will send; releases that stand in the queue beyond the first; and all that
-the backend measures of a handle.
+Damage, found by trying (`completion_damage`): bytes that a peer reads and that are another's once the block
+is given away; those that peers of a next request lose by a release that is left over; bytes that do not come
+back when all has ended; and all that the backend measures of a handle.
 """
 
 from __future__ import annotations
@@ -15,13 +15,20 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
-from attrs import define
 
-from kvspec.models.backend import Damage
+from kvspec.models.backend import Damage, Reply
+from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import State
 from kvspec.models.decode.backend import DecodeBackend
 from kvspec.models.decode.backend_faults import known_faults
-from kvspec.models.decode.backend_tables import RefusedError
+from kvspec.models.decode.backend_tables import Pool, RefusedError
+from kvspec.models.decode.mechanisms.completion_damage import (
+    Duty,
+    bytes_lost,
+    rows_in,
+    rows_of_others,
+    rows_of_the_next,
+)
 from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
 
@@ -46,36 +53,6 @@ def fault_for(mutation: str) -> str | None:
     return mutation if mutation in FAULTS else None
 
 
-@define(eq=False)
-class Duty:
-    """A part of a request: its pin, its peer, and the block that the peer reads.
-
-    letter: the generation, counted from 1, that the report on its way names; 0 without one. early: a report
-    came before the worker listened.
-    """
-
-    pin: str = "NONE"
-    peer: str = "IDLE"
-    letter: int = 0
-    early: bool = False
-    block: int | None = None
-
-    @property
-    def is_owed(self) -> bool:
-        """The rows are held for the part."""
-        return self.pin in {"HELD", "AWAITED"}
-
-    @property
-    def waits(self) -> bool:
-        """The rows are held, and no report has come."""
-        return self.is_owed and not self.early
-
-    @property
-    def is_used(self) -> bool:
-        """The peer is at work on the rows, or will be when it goes on."""
-        return self.peer in {"BUSY", "STALLED"}
-
-
 class Cache(DecodeBackend):
     """The decode backend with obligations; it speaks of the system `completion`.
 
@@ -89,10 +66,12 @@ class Cache(DecodeBackend):
         self.forgets = chosen
         self.duties: list[list[Duty]] = []
         self.queue: list[int] = []
+        self._events: list[Event] = []
         self._without_layers = False
 
     def reset(self, instance: Instance) -> None:
         """Begin anew, with the sizes of an instance of `completion`."""
+        self._made, self._events = instance, []
         self._without_layers = not instance.sizes["Layer"]
         sizes = {name: n for name, n in instance.sizes.items() if name != "Part"}
         bounds = {name: n for name, n in instance.bounds.items() if name != "Tally"}
@@ -150,30 +129,38 @@ class Cache(DecodeBackend):
             )
         )
 
-    def damage(self) -> list[Damage]:
-        """What the backend measures, bytes read without a claim, bytes that leak, releases too many."""
-        found = super().damage()
-        for h, listed in enumerate(self.duties):
-            for p, duty in enumerate(listed):
-                found += self._of_duty(f"handle{h}, part{p}", h, duty)
-            more = self.queue.count(h) - 1
-            if more > 0:
-                text = f"{more} releases of handle{h} will fall on requests to come"
-                found.append(Damage("owner", f"handle{h}", float(more), text))
-        return found
+    def perform(self, event: Event) -> Reply:
+        """Carry out an event, or refuse it, and remember it."""
+        self._events.append(event)
+        return super().perform(event)
 
-    def _of_duty(self, where: str, h: int, duty: Duty) -> list[Damage]:
-        pool = self._held().pool
-        size = 0 if duty.block is None else 2 * pool.keys[:, duty.block].nbytes
-        if duty.is_used and duty.block is not None and h not in pool.owners[duty.block]:
-            text = (
-                f"the peer of {where} reads {size} bytes of block{duty.block}, which was given up"
-            )
-            return [Damage("owner", where, float(size), text)]
-        if duty.waits and duty.peer == "DONE" and not self._is_current(h, duty):
-            text = f"{where} pins {size} bytes for a report that nobody will send"
-            return [Damage("owner", where, float(size), text)]
-        return []
+    def damage(self) -> list[Damage]:
+        """What the backend measures, rows that peers find to be another's, bytes that do not come back."""
+        return [
+            *super().damage(),
+            *rows_of_others(self),
+            *rows_of_the_next(self),
+            *bytes_lost(self),
+        ]
+
+    @property
+    def pool(self) -> Pool:
+        """Blocks, and who owns them."""
+        return self._held().pool
+
+    @property
+    def phases(self) -> list[str]:
+        """The phase of each handle."""
+        return [slot.entry.phase for slot in self._held().slots]
+
+    def again(self) -> Cache:
+        """Another cache in the same state, after the same events, which goes on without faults."""
+        made = type(self)(faults=tuple(self.forgets))
+        made.reset(self._made)
+        for event in self._events:
+            made.perform(event)
+        made.forgets = type(self.forgets)()
+        return made
 
     def _is_current(self, h: int, duty: Duty) -> bool:
         return duty.letter == self._held().slots[h].generation + 1
@@ -216,6 +203,7 @@ class Cache(DecodeBackend):
         _need(entry.phase == "DECODE_READY", "HANDLE_TERMINAL", f"handle{h} is {entry.phase}")
         _need(duty.pin == "NONE", "ALREADY_PINNED", f"the pin is {duty.pin}")
         duty.pin, duty.peer, duty.block = "HELD", "BUSY", entry.block
+        duty.wanted = None if entry.block is None else rows_in(self.pool, entry.block)
 
     def _register(self, h: int, p: int) -> None:
         """Listen for the report of a part, or meet it by the one that came before."""
