@@ -44,11 +44,13 @@ from kvspec.spec.observation import (
     prompt,
     recorded,
     records,
+    refusals,
     running,
     series,
     system,
     total,
     turn_away,
+    turned_away,
     work,
 )
 from kvspec.spec.prefix import Block, filled
@@ -93,6 +95,12 @@ def no_more_was_fetched_than_found() -> Expr:
 def every_request_has_one_terminal_record() -> Expr:
     """A handle has as many terminal records as requests that ended on it."""
     return forall(Handle, lambda h: records[h] == generation[h] + where(is_terminal(h), 1, 0))
+
+
+@observation.invariant
+def every_request_turned_away_has_one_terminal_record() -> Expr:
+    """There are as many records of requests without a handle as requests that were turned away."""
+    return refusals[()] == turned_away[()]
 
 
 @observation.invariant
@@ -276,6 +284,12 @@ def a_child_is_asked_what_its_parent_was() -> Expr:
 def a_request_is_turned_away_for_want_of_room() -> Expr:
     """Where a block is empty, no request is turned away."""
     return implies(fired(turn_away), forall(Block, lambda b: filled[b]))
+
+
+@observation.step
+def a_request_turned_away_is_counted_once() -> Expr:
+    """The counter of requests turned away goes up by one with each of them, and never else."""
+    return after(turned_away[()]) == turned_away[()] + where(fired(turn_away), 1, 0)
 
 
 @observation.step

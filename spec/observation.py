@@ -4,13 +4,13 @@ The rows of a request are computed, or found in the local cache, or fetched from
 of one of these sources. What was looked up or begun is no fact yet and counts for nothing. What is counted
 are publications, which also tell that a fetch succeeded; an append that is aborted (a load that failed)
 leaves every number as it was, and a truncation (a preemption) cuts what the request has by now, and no
-counter. A request that has a handle ends with one terminal record, for whatever reason. Labels are names that
-were known at the start; every other name that a client sends is counted as other.
+counter. A request ends with one terminal record, for whatever reason, and so does one that is turned away
+before it has a handle. Labels are names that were known at the start; every other name that a client sends is
+counted as other.
 
 Modelled: failed loads, preemption, requests that are turned away. Each number is kept for every handle apart,
 and what a service reports is their sum: an equation of the shares is one of the sums.
-Left out: time, histograms. The terminal record of a request that is turned away: it never has a handle, so
-that it is in the labels and in no record. What external replicas are told is in `replica`.
+Left out: time, histograms. What external replicas are told is in `replica`.
 Assumed: rows that were found come before computed ones, and local ones before external ones.
 """
 
@@ -60,6 +60,10 @@ class Name(Open):
 
 class Tally(Natural):
     """A counter: rows or records."""
+
+
+class Refusal(Natural):
+    """Requests that were turned away, and their records."""
 
 
 class Origin(Enum):
@@ -112,6 +116,12 @@ recorded = observation.variable(
 records = observation.variable(
     "records", Handle, to=Tally, init=0, meaning="terminal records written"
 )
+turned_away = observation.variable(
+    "turned_away", to=Refusal, init=0, meaning="counter of requests that were turned away"
+)
+refusals = observation.variable(
+    "refusals", to=Refusal, init=0, meaning="terminal records of requests that were turned away"
+)
 running = observation.variable(
     "running", Handle, to=Bool, init=False, meaning="share of the gauge of running requests"
 )
@@ -159,8 +169,10 @@ def observe_arrival(step: Step, h: Handle, m: Name, q: Length) -> None:
 
 @observation.action
 def turn_away(step: Step, m: Name) -> None:
-    """A request is refused before it has a handle, since there is no room; it is counted all the same."""
+    """A request is refused before it has a handle, for want of room: it is counted, and has its record."""
     step.require(forall(Block, lambda b: filled[b]), ROOM_LEFT)
+    step.assign(turned_away[()], turned_away[()] + 1)
+    step.assign(refusals[()], refusals[()] + 1)
     count_arrival(step, m)
 
 
@@ -269,7 +281,14 @@ def begins_below_the_last_count(h: Handle, n: Length) -> Expr:
     return total[h] + n <= Tally.top
 
 
+@limit(turn_away)
+def turns_away_below_the_last_refusal() -> Expr:
+    """A request that is turned away needs one record more."""
+    return turned_away[()] < Refusal.top
+
+
 LIMITS = (
+    turns_away_below_the_last_refusal,
     allocates_below_the_last_record,
     forks_below_the_last_record,
     begins_below_the_last_count,
@@ -286,9 +305,13 @@ def make_instance(
     versions: int = 1,
     generations: int = 1,
     names: int = 1,
+    refused: int = 0,
     expected: Counts | None = None,
 ) -> Instance:
-    """An instance of one layer and one block, without a batch, and with one append at most."""
+    """An instance of one layer and one block, without a batch.
+
+    refused: requests that may be turned away.
+    """
     made = core.make_instance(
         name,
         doc,
@@ -299,7 +322,11 @@ def make_instance(
         longest=longest,
         versions=versions,
         generations=generations,
-        more={Name: names, Tally: 2 * longest * versions * generations + 1},
+        more={
+            Name: names,
+            Tally: 2 * longest * versions * generations + 1,
+            Refusal: refused,
+        },
         expected=expected,
     )
     return attrs.evolve(made, limits=(*made.limits, *LIMITS))
@@ -310,27 +337,28 @@ HITS = make_instance(
     "one request of up to two rows, one append, one name",
     longest=2,
     versions=2,
-    expected=Counts(5_084, 25_982, 18, 60),
+    expected=Counts(5_084, 21_728, 18, 60),
 )
 REQUESTS = make_instance(
     "REQUESTS",
     "two requests of one handle, one append",
     generations=2,
-    expected=Counts(1_928, 9_118, 21, 36),
+    expected=Counts(1_928, 7_618, 21, 36),
 )
 SHARED = make_instance(
     "SHARED",
     "two requests and their forks, one append",
     handles=2,
-    expected=Counts(31_802, 185_174, 21, 186),
+    expected=Counts(31_802, 155_420, 21, 186),
 )
 NAMES = make_instance(
     "NAMES",
-    "two requests of one handle, two names",
+    "two requests of one handle and two that are turned away, two names",
     txns=0,
     generations=2,
     names=2,
-    expected=Counts(244, 948, 9, 24),
+    refused=2,
+    expected=Counts(684, 2_272, 11, 72),
 )
 
 INSTANCES = (HITS, REQUESTS, SHARED, NAMES)

@@ -15,6 +15,7 @@ from kvspec.spec.lifecycle import allocate, truncate
 from kvspec.spec.observation import (
     cached,
     fetch,
+    refusals,
     series,
     total,
     turn_away,
@@ -81,6 +82,19 @@ NO_RECORD = mutant(
     observed,
     "cancel_request.drop-assignment.records",
     "cancels a request without a terminal record",
+)
+NO_RECORD_TURNED_AWAY = mutant(
+    observed,
+    "turn_away.drop-assignment.refusals",
+    "turns a request away without a terminal record",
+)
+TWO_RECORDS = put(
+    observed,
+    turn_away,
+    refusals,
+    lambda: refusals[()] + 2,
+    name="two-records-of-one-refusal",
+    says="records a request where it is turned away, and once more where requests end",
 )
 ANY_NAME = put(
     observed,
@@ -194,18 +208,25 @@ def _replica(
 
 
 PREEMPTED = _observed(
-    "PREEMPTED", "a request of one row, which can be cut", Counts(830, 3_584, 10, 36), versions=2
+    "PREEMPTED", "a request of one row, which can be cut", Counts(830, 2_936, 10, 36), versions=2
 )
-ONE_ROW = _observed("ONE_ROW", "a request of one row", Counts(356, 1_448, 9, 18))
-NO_ROW = _observed("NO_ROW", "a request without rows", Counts(12, 32, 4, 2), txns=0, versions=0)
+ONE_ROW = _observed("ONE_ROW", "a request of one row", Counts(356, 1_172, 9, 18))
+NO_ROW = _observed("NO_ROW", "a request without rows", Counts(12, 24, 4, 2), txns=0, versions=0)
 NO_ROOM = attrs.evolve(
     NO_ROW,
     name="NO_ROOM",
     doc="a service without room",
     sizes={**dict.fromkeys(NO_ROW.sizes, 0), "Name": 1},
-    bounds=dict.fromkeys(NO_ROW.bounds, 0),
+    bounds={**dict.fromkeys(NO_ROW.bounds, 0), "Refusal": 1},
     constants=dict.fromkeys(NO_ROW.constants, 0),
-    expected=Counts(4, 8, 1, 2),
+    expected=Counts(4, 6, 1, 2),
+)
+NO_ROOM_TWICE = attrs.evolve(
+    NO_ROOM,
+    name="NO_ROOM_TWICE",
+    doc="a service without room, and two requests",
+    bounds={**NO_ROOM.bounds, "Refusal": 2},
+    expected=Counts(6, 10, 2, 2),
 )
 TWO_COPIES = _replica("TWO_COPIES", "one prefix in two blocks", Counts(786, 4_225, 11, 0), events=3)
 ONE_COPY = _replica(
@@ -305,6 +326,20 @@ A_B67 = Group(
             observation,
             "every_request_has_one_terminal_record",
             NO_ROW,
+        ),
+        Case(
+            "A request that was turned away is counted, and has no terminal record.",
+            NO_RECORD_TURNED_AWAY,
+            observation,
+            "every_request_turned_away_has_one_terminal_record",
+            NO_ROOM,
+        ),
+        Case(
+            "A request that was turned away has two terminal records.",
+            TWO_RECORDS,
+            observation,
+            "every_request_turned_away_has_one_terminal_record",
+            NO_ROOM_TWICE,
         ),
     ),
 )

@@ -38,3 +38,14 @@ def test_a_preempted_request_keeps_its_count():
     assert counts(seen.do("truncate", h=0, n=0)) == (0, 0, 1, 0)
     assert counts(seen.do("cancel_request", h=0)) == (0, 0, 1, 1)
     assert (seen["records", 0], seen["running", 0]) == (1, False)
+
+
+def test_a_request_turned_away_has_a_record_of_its_own():
+    """Where a block is empty nobody is turned away; else the refusal is counted and recorded, once."""
+    made = observation.make_instance("SCENARIO", "", txns=0, refused=1)
+    seen = Observed(attrs.evolve(made, initial={"known": TRUE}))
+    seen.refuse("turn_away", "ROOM_LEFT", m=0).do("allocate", h=0, b=0, a=0, m=0, q=1)
+    seen.do("turn_away", m=0)
+    assert (seen["turned_away"], seen["refusals"], seen["records", 0]) == (1, 1, 0)
+    seen.do("cancel_request", h=0)
+    assert (seen["refusals"], seen["records", 0]) == (1, 1)
