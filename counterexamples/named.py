@@ -22,7 +22,8 @@ def named(name: str, what: str, form: str, kind: str, fits: Callable[[Any], bool
         TraceError: the name has another form, or there is no such module or nothing of the kind in it.
     """
     module_name, _, attribute = name.partition(":")
-    if not module_name or not attribute:
+    words = [*module_name.split("."), *attribute.split(".")]
+    if not all(word.isidentifier() for word in words) or "." in attribute:
         raise TraceError(f"the {what}", repr(name), form, f"name a {kind}")
     here = str(Path.cwd())
     if here not in sys.path:
@@ -31,19 +32,14 @@ def named(name: str, what: str, form: str, kind: str, fits: Callable[[Any], bool
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # the module is there and lacks something that it imports
+            raise _not_imported(what, name, error) from error  # it lacks something that it imports
         raise TraceError(
             f"the {what} {name}", f"no module {error.name}", "a module", "check path and name"
         ) from error
     except DefinitionError:
         raise  # it says by itself where it is
-    except Exception as error:
-        raise TraceError(
-            f"the {what} {name}",
-            f"{type(error).__name__}: {error}",
-            "a module that can be imported",
-            f"see python -c 'import {module_name}'",
-        ) from error
+    except (Exception, SystemExit) as error:
+        raise _not_imported(what, name, error) from error
     found = getattr(module, attribute, None)
     if not fits(found):
         raise TraceError(
@@ -53,3 +49,13 @@ def named(name: str, what: str, form: str, kind: str, fits: Callable[[Any], bool
             "check the name after the colon",
         )
     return found
+
+
+def _not_imported(what: str, name: str, error: BaseException) -> TraceError:
+    module_name = name.partition(":")[0]
+    return TraceError(
+        f"the {what} {name}",
+        f"{type(error).__name__}: {error}",
+        "a module that can be imported",
+        f"see python -c 'import {module_name}'",
+    )

@@ -18,7 +18,7 @@ from typing import Any
 
 import attrs
 
-from kvspec.counterexamples.errors import UnknownNameError
+from kvspec.counterexamples.errors import TraceError, UnknownNameError
 from kvspec.counterexamples.named import named
 from kvspec.spec.language import DefinitionError, Instance, Properties, System
 
@@ -122,6 +122,14 @@ def _found_in(address: str) -> KnownSystem:
         address, "system", "module:system", "System", lambda found: isinstance(found, System)
     )
     module = importlib.import_module(address.partition(":")[0])
+    claims = [v for v in vars(module).values() if isinstance(v, Properties) and v.system is system]
+    if len(set(map(id, claims))) != 1:
+        raise TraceError(
+            f"the system {address}",
+            f"{len(claims)} Properties of it in {module.__name__}",
+            "one, with all of its claims",
+            "put the claims into the module that is named, beside the system",
+        )
     instances = _instances([module], system)
     return KnownSystem(system.name, module.__name__, system, instances, address)
 

@@ -122,12 +122,11 @@ def test_a_backend_is_loaded_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "no_such_cache.inner:x": "found no module no_such_cache",
         "caches_for_tests:thing": "found no function or class thing in caches_for_tests",
         "caches_for_tests:Bare": "found a Bare without reset, perform, observe, damage",
+        "caches_that_lack:x": "ModuleNotFoundError: No module named 'no_such_library'",
     }.items():
         with pytest.raises(TraceError) as caught:
             load_backend(name)
         assert message in str(caught.value)
-    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
-        load_backend("caches_that_lack:x")
 
 
 def test_there_is_no_cache_for_every_system() -> None:

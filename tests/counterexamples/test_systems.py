@@ -88,6 +88,14 @@ def test_a_system_of_another_package_is_found_by_its_address(monkeypatch) -> Non
     assert find_system("core").key == "core"
 
 
+TWICE = """
+from kvspec.properties.locks import locks as first
+from kvspec.spec.language import Properties
+from kvspec.spec.locks import system
+second = Properties(system)
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "address", "told"),
     [
@@ -95,6 +103,13 @@ def test_a_system_of_another_package_is_found_by_its_address(monkeypatch) -> Non
         ("system = 3", "fresh:system", "no System system in fresh"),
         ("x = y", "fresh:system", "NameError: name 'y' is not defined"),
         ("def", "fresh:system", "SyntaxError"),
+        ("import sys; sys.exit(0)", "fresh:system", "SystemExit: 0"),
+        ("import nothing_of_the_kind", "fresh:system", "No module named 'nothing_of_the_kind'"),
+        ("import kvspec.nothing", "fresh:system", "No module named 'kvspec.nothing'"),
+        ("from kvspec.spec.locks import system", "fresh:system", "0 Properties of it in fresh"),
+        (TWICE, "fresh:system", "2 Properties of it in fresh"),
+        ("", "./fresh.py:system", "expected module:system"),
+        ("", "fresh:system.name", "expected module:system"),
         ("", "missing_module:system", "no module missing_module"),
         ("", ":system", "expected module:system"),
         ("", "fresh:", "expected module:system"),

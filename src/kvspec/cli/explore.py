@@ -113,7 +113,7 @@ def need_claims(subject: KnownSystem, search: Search) -> None:
     names = [claim.name for claim in subject.properties().of_kind(*_CHECKED)]
     for pattern in search.only or ():
         if not any(fnmatchcase(name, pattern) for name in names):
-            do = f"kvspec show {subject.name}"
+            do = f"kvspec show {subject.key}"
             raise unknown("claim named", pattern, names, "--only of kvspec explore", do)
 
 
@@ -265,6 +265,6 @@ def write_trace(subject: KnownSystem, instance: Instance, violation: Violation, 
         violation.trace,
         named,
         loop=violation.loop,
-        provenance=f"kvspec explore {subject.name} {instance.name}",
+        provenance=f"kvspec explore {subject.key} {instance.name}",
     )
     files.write_trace(trace, path)

@@ -83,7 +83,7 @@ def _smtlib(subject: KnownSystem, out: Path | None) -> Answer:
             "no --out" if out is None else f"the file {out}",
             "--out FOLDER",
             "--out of kvspec export",
-            f"kvspec export {subject.name} --to smtlib --out obligations",
+            f"kvspec export {subject.key} --to smtlib --out obligations",
         )
     check_folder(out, "--out of kvspec export")
     from kvspec.models.symbolic import export_obligations

@@ -69,7 +69,7 @@ def mutants(
             ", ".join(only or ("none",)),
             "a pattern such as 'publish.*' or '*.drop-guard.*'",
             "--only of kvspec mutants",
-            f"kvspec mutants {subject.name} --json lists all names",
+            f"kvspec mutants {subject.key} --json lists all names",
         )
     if traces is not None:
         write_traces(subject, report, traces)

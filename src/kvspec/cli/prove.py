@@ -75,7 +75,7 @@ def prove(
                 ", ".join(only or ("no obligation",)),
                 "a pattern such as 'inductive:*', 'step:*:publish' or 'refines:*'",
                 "--only of kvspec prove",
-                f"kvspec prove {subject.name} --json lists all names",
+                f"kvspec prove {subject.key} --json lists all names",
             )
         second = run_second(subject, proof, smtlib, progress)
     return deliver(answer(subject, report, second), output)

@@ -133,7 +133,7 @@ def _part(subject: KnownSystem, name: str, form: Format) -> Answer:
         return Answer("show", HOLDS, data, text)
     kind = "action" if form != "text" else "action or claim"
     known = [*actions, *(claims if form == "text" else ())]
-    do = f"kvspec show {subject.name} {next(iter(actions))}"
+    do = f"kvspec show {subject.key} {next(iter(actions))}"
     raise unknown(f"{kind} in {subject.name}", name, known, "NAME of kvspec show", do)
 
 
@@ -156,7 +156,7 @@ def _diagrams(subject: KnownSystem, action: str | None, form: Format) -> Answer:
             "no such variable",
             "a system with an enumeration, and an action that changes it",
             "--format of kvspec show",
-            f"kvspec show {subject.name} {action or ''}".rstrip(),
+            f"kvspec show {subject.key} {action or ''}".rstrip(),
         )
     return Answer("show", HOLDS, {"diagrams": pictures}, "\n\n".join(pictures.values()))
 
@@ -175,7 +175,7 @@ def _graph(subject: KnownSystem, name: str | None, form: Format) -> Answer:
             f"more than {error.limit} states",
             f"an instance of at most {error.limit} states",
             "INSTANCE of kvspec show --graph",
-            f"kvspec explore {subject.name} {instance.name}",
+            f"kvspec explore {subject.key} {instance.name}",
         ) from error
     text = show_graph(graph, form)
     data = {
