@@ -22,6 +22,7 @@ _WITH_MECHANISMS = (
     "identity",
     "index",
     "locks",
+    "observation",
     "ownership",
     "positions",
     "pressure",

@@ -35,7 +35,8 @@ class Damage:
     kind: "logits" (largest difference to an uncached run), "layers" (lengths that differ), "rows"
     (rows of another request), "owner" (rows read from a block that was freed or given twice), "order"
     (companions of a batch row that belong to different requests, or a handle in two rows), "receipt" (a
-    client was told of an append that is not its own), "waits" (who never gets on, whatever the others do).
+    client was told of an append that is not its own), "waits" (who never gets on, whatever the others do),
+    "gauge" (rows by which a number differs from those that are measured).
     amount: the number; where: what it was measured on.
     """
 

@@ -160,6 +160,11 @@ DAMAGE = {
     "A-B63-2": {"owner"},
     "A-B64-1": {"waits"},
     "A-B64-2": {"waits"},
+    "A-B66-1": {"gauge"},
+    "A-B66-2": {"gauge"},
+    "A-B66-3": {"gauge"},
+    "A-B66-4": {"gauge"},
+    "A-B67-1": {"gauge"},
     "A-B70-1": {"rows"},
     "A-B70-2": {"rows"},
     "A-B70-3": {"rows"},
@@ -197,6 +202,11 @@ WITHOUT_ROWS = {
     "A-B59-2": "a receiver waits for ever",
     "A-B59-3": "a receiver waits for ever",
     "A-B59-5": "a send waits for ever",
+    "A-B67-2": "a record is missing",
+    "A-B67-3": "a record is missing",
+    "A-B67-4": "a record is written twice",
+    "A-B69-1": "a label is a client's",
+    "A-B69-2": "a label is a client's",
 }
 """Cases of systems with a cache that it does not show, and why: no row is harmed by what never comes."""
 MECHANISMS = sorted(system for system, cache in SOUND.items() if ".mechanisms." in cache)
