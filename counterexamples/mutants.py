@@ -34,6 +34,7 @@ def trace_of_mutant(result: MutantResult, mutated: Mutated, properties: Properti
         _broken(result, properties),
         loop=result.loop,
         mutation=Mutation(name=result.mutant.name, description=result.mutant.description),
+        sound=mutated.original,
         provenance=PROVENANCE,
     )
 

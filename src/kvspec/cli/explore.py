@@ -254,6 +254,8 @@ def checks(
 
 def write_trace(subject: KnownSystem, instance: Instance, violation: Violation, path: Path) -> None:
     """Write a violation as a trace file for `kvspec replay`."""
+    import msgspec
+
     from kvspec.counterexamples import files, record
     from kvspec.counterexamples.format import Broken
     from kvspec.models.concrete import Machine
@@ -267,4 +269,4 @@ def write_trace(subject: KnownSystem, instance: Instance, violation: Violation, 
         loop=violation.loop,
         provenance=f"kvspec explore {subject.key} {instance.name}",
     )
-    files.write_trace(trace, path)
+    files.write_trace(msgspec.structs.replace(trace, system=subject.key), path)

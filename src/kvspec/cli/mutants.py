@@ -155,9 +155,11 @@ def _check(subject: KnownSystem, result: MutantResult) -> Check:
 
 def write_traces(subject: KnownSystem, report: MutationReport, folder: Path) -> None:
     """Write the shortest trace of each killed mutant; other traces in the folder stay."""
+    import msgspec
+
     from kvspec.counterexamples import write_trace
     from kvspec.counterexamples.mutants import library_traces
 
     folder.mkdir(parents=True, exist_ok=True)
     for name, trace in library_traces(report, subject.properties()).items():
-        write_trace(trace, folder / name)
+        write_trace(msgspec.structs.replace(trace, system=subject.key), folder / name)
