@@ -1,8 +1,10 @@
 """`kvspec verify`: all stages, one table, one verdict; nothing passes in the void."""
 
+import sys
+
 import pytest
 
-from kvspec.cli.plan import KINDS
+from kvspec.cli.plan import KINDS, plan
 from kvspec.cli.stages import Done, Stage
 from kvspec.cli.verdicts import HOLDS, UNKNOWN, VIOLATED, Answer
 from kvspec.cli.verify import answer
@@ -161,3 +163,20 @@ def test_several_systems_are_verified_together(kvspec) -> None:
         "explore lock/pair",
     }
     assert all(set(gap) == {"system", "kind", "name", "message"} for gap in data["vacuous"])
+
+
+def test_a_system_of_ones_own_is_judged_by_itself(tmp_path, monkeypatch) -> None:
+    """One that is named like a system of this package gets none of the checks that are kept for that."""
+    lines = (
+        "from kvspec.spec.examples.lock import Process, PAIR, properties as claims",
+        "from kvspec.spec.language import Properties, System, instance",
+        "system = System.of('core', 'Not the core.', *claims.system.modules)",
+        "properties = Properties(system)",
+        "TWO = instance('TWO', system, {Process: 2})",
+    )
+    (tmp_path / "named_like_ours.py").write_text("\n".join(lines))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [str(tmp_path), *sys.path])
+    found = plan(find_system("named_like_ours:system"), list(KINDS), 2)
+    assert [stage.name for stage in found] == ["explore core/TWO"]
+    assert found[0].arguments == ("named_like_ours:system", "TWO")

@@ -4,8 +4,8 @@ Modelled: a seat is a place of a running batch, with K and V of the prompt's row
 copied there when a request is seated, and its decode steps read them there. Samples share the prompt's block.
 Who is in which group, and who is waited for, are tables that no row depends on.
 Assumed: an instance without layers has two, since rows must lie somewhere.
-Damage: bytes held for a part of a group, and by samples whose prompt was cancelled; a prompt that no free
-seat and no turning away can help; logits of a request whose seat has other rows; what the backend measures.
+Damage: bytes held for a part of a group, and by samples whose prompt was cancelled; logits of a request
+whose seat has other rows; what the backend measures.
 """
 
 from __future__ import annotations
@@ -279,18 +279,13 @@ class Cache(DecodeBackend):
         return [Damage("owner", f"handle{h}", float(held), text)]
 
     def _of_part(self, p: int) -> list[Damage]:
-        """Bytes that samples of a prompt hold while others are not there, and whether it ever gets on."""
+        """Bytes that samples of a prompt hold while others are not there."""
         part = [c for c, prompt in enumerate(self.groups) if prompt == p]
         if not part:
             return []
         held, missing = sum(self._bytes_of(c) for c in part), self._wished(p)
         text = f"{held} bytes are held by a part of the samples of handle{p}, without {missing}"
-        found = [Damage("owner", f"handle{p}", float(held), text)]
-        room = self._keys.shape[1] - len({s for s in self.seats if s is not None})
-        if room < len(missing) or any(self._phase(c) not in FREE for c in missing):
-            text = f"handle{p} waits for {missing}: others have the room, and a part of it runs"
-            found.append(Damage("waits", f"handle{p}", float(len(missing)), text))
-        return found
+        return [Damage("owner", f"handle{p}", float(held), text)]
 
     def _bytes_of(self, h: int) -> int:
         """Bytes of the seat of a request."""

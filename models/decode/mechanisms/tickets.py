@@ -166,6 +166,7 @@ class Cache(DecodeBackend):
             h: int = names["p" if action == "fork" else "h"]
             kept: int = names["n"] if action == "truncate" else 0
             harm = self._harm(action, f"ticket{t}", ticket, h, kept)
+            before = self.observe()
             if isinstance(tables, GuardedTables):
                 tables.ticket_checks = lambda a, code, behind: self._check(
                     a, code, behind, ticket, h
@@ -174,8 +175,9 @@ class Cache(DecodeBackend):
                     act(**names)
                 finally:
                     tables.ticket_checks = None
+            if self.observe() != before:  # a call that does nothing harms nobody
+                self.reached += harm
             self.last = t
-            self.reached += harm
 
         return call
 

@@ -52,18 +52,19 @@ _HERE = "kvspec.cli.plan"
 
 
 def plan(subject: KnownSystem, kinds: list[str], jobs: int) -> list[Stage]:
-    """The stages of these kinds, those that take longest first."""
-    name, whole = subject.name, subject.name == "core"
+    """The stages of these kinds, those that take longest first; what is kept here is of our own systems."""
+    name, ours = subject.name, not subject.address
+    whole = ours and name == "core"
     claims = subject.properties().by_name
     quick = [one.name for one in subject.instances.values() if not one.slow]
     stages: list[Stage] = []
-    if "mutants" in kinds and name in SPECIFICATION:
+    if "mutants" in kinds and ours and name in SPECIFICATION:
         stages.append(Stage(f"mutants {name}", f"{_HERE}:mutants_stage", (name, quick)))
     if "prove" in kinds and claims:
         stages.append(
             Stage(f"prove {name}", f"{_HERE}:prove_stage", (subject.key, max(1, jobs - 1)))
         )
-    if "atlas" in kinds and name in shown_on():
+    if "atlas" in kinds and ours and name in shown_on():
         stages.append(Stage(f"atlas {name}", "kvspec.cli.atlas:system_stage", (name, Asked())))
     if "replay" in kinds and whole:
         stages.append(Stage("replay library", f"{_HERE}:replay_stage"))

@@ -46,7 +46,7 @@ def test_a_seat_for_two_gives_one_the_rows_of_the_other():
 
 
 def test_a_part_of_a_group_harms_until_the_rest_is_there():
-    """With room left the second sample follows the first, and the harm is over; a rival makes it stay."""
+    """With room left the second sample follows the first; a rival that has it makes the harm stay."""
     first, second = (False, True, False, False), (False, False, True, False)
     for rival in (False, True):
         cache = waiting("fork.one-by-one")
@@ -54,7 +54,7 @@ def test_a_part_of_a_group_harms_until_the_rest_is_there():
         assert [harm.kind for harm in cache.damage()] == ["owner"]
         if rival:
             assert does(cache, "allocate", h=2, b=1, a=0, s=2).accepted
-            assert [harm.kind for harm in cache.damage()] == ["owner", "waits"]
+            assert [harm.kind for harm in cache.damage()] == ["owner"]
         answer = does(cache, "fork", p=0, children=second, n=0, seats=(0, 0, 3, 0))
         assert (answer.accepted, answer.code) == (not rival, "CHILD_IN_USE" if rival else None)
         assert bool(cache.damage()) == rival

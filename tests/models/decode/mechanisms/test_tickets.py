@@ -113,3 +113,16 @@ def test_the_sound_cache_does_as_specified(instance, walks, examples, share):
     report = sample(Cache(), instance, claims, walks=walks, examples=examples)
     assert report.holds, report.text()
     assert report.touched >= share * report.transitions
+
+
+def test_a_call_that_does_nothing_harms_nobody():
+    """What a stale ticket did is told of a call that changed something, and of no other."""
+    amounts = []
+    for is_lazy in (False, True):
+        cache = driven(*REPLACED, faults=("finish.drop-guard.STALE_TICKET",))
+        if is_lazy:
+            cache._actions["finish"] = cache._by_ticket("finish", lambda **_: None)
+        assert cache.perform(event("finish", 0, 0)).accepted
+        amounts.append(len(cache.damage()))
+    assert amounts[0] > 0
+    assert amounts[1] == 0
