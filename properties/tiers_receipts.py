@@ -249,7 +249,7 @@ def an_ended_lookup_stays_ended() -> Expr:
 def a_read_goes_on_to_its_end() -> Expr:
     """A read begins once, for a lookup that has its pin, and brings rows when it ends."""
 
-    def goes(of: Read, to: Read) -> Expr:
+    def goes(of: Expr, to: Expr) -> Expr:
         return exists(Lookup, lambda q: (read[q] == of) & (after(read[q]) == to) & has_pin(q))
 
     return (
@@ -266,7 +266,7 @@ def a_read_goes_on_to_its_end() -> Expr:
 def who_drops_its_pin_has_read_or_will_not() -> Expr:
     """A client that retrieves has read the copy, and one that declines has not begun to."""
 
-    def ends(found: Read) -> Expr:
+    def ends(found: Expr) -> Expr:
         return exists(Lookup, lambda q: has_pin(q) & ~after(has_pin(q)) & (read[q] == found))
 
     return implies(fired(retrieve), ends(Read.DONE)) & implies(fired(decline), ends(Read.NONE))
