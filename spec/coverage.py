@@ -9,8 +9,10 @@ compute the rows themselves. The append can be prepared once every rank has done
 Modelled: a part that fails, a part that comes late or never, a part that is told of twice, parts in any
 order; a rank that dies at any time. The vote of a rank that is dead or slow is not awaited for ever: it is
 passed over, which counts as a vote against. What came of a part and a vote are written once.
-Left out: where the rows come from, loads of a part of the ranks, a second attempt, a rank that comes back.
-Assumed: a vote that was cast is seen by all ranks, and is the same for each.
+Left out: where the rows come from, loads of a part of the ranks, a second attempt, a rank that comes back;
+a part that lands after the load was decided (leases of `transfer` are for that); what a group does that has
+lost a rank after its vote: its append is not prepared any more, and stays open until it is cancelled.
+Assumed: a vote, cast or passed over, is seen by all ranks and is the same for each, as where one collects them.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ predicate is asked of the token that came with the rows, and the prefill handle 
 A client may hang up at any time. Before the hand-off that ends the retention, though the request is
 finished; while bytes move it waits for their outcome. A reason to end is written once.
 Environment: a client that hangs up, a sender that fails, a consumer that never comes (the lease ends).
-Left out: attempts, pins and notices of what moves (`transfer`), the rows themselves, the choice of a worker.
+Left out: attempts, pins and notices of what moves (`transfer`), the rows themselves, the choice of a worker,
+one client behind both handles once a hand-off has failed: the decode handle is a request of its own then.
 Assumed in every instance: an end names no layer twice. The giver may lack layers, not all, as a stage does.
 """
 
