@@ -12,7 +12,7 @@ passed over, which counts as a vote against. What came of a part and a vote are 
 Left out: where the rows come from, loads of a part of the ranks, a second attempt, a rank that comes back;
 a part that lands after the load was decided (leases of `transfer` are for that); what a group does that has
 lost a rank after its vote: its append is not prepared any more, and stays open until it is cancelled.
-Assumed: a vote, cast or passed over, is seen by all ranks and is the same for each, as where one collects them.
+Assumed: a vote, cast or passed over, is the same for all ranks that see it, as where one collects the votes.
 """
 
 from __future__ import annotations

@@ -3,9 +3,11 @@
 A lookup ends once, and drops the one pin that its receipt is for: its client retrieves or declines, or does
 neither for too long, and then the timeout ends it. Nobody can tell a client that is dead from one that is
 slow, so the timeout asks for neither: it spares a read that is in flight, and a client that comes to read
-later is refused by its receipt. Assumed: a read ends by itself, as a copy that the server makes; a client
-that reads by its own means needs a lease, as the sender of `transfer` has one. A queued send ends once, sent or failed. Who waits for it gets rows or a failure: a notice that was lost is given again. `got`
-and `received` say whose rows a reader got, so that a read of rows that are gone is told from a right one.
+later is refused by its receipt. A queued send ends once, sent or failed. Who waits for it gets rows or a
+failure: a notice that was lost is given again. `got` and `received` say whose rows a reader got, so that a
+read of rows that are gone is told from a right one.
+Assumed: a read ends by itself, as a copy that the server makes; a client that reads by its own means needs a
+lease, as the sender of `transfer` has one.
 """
 
 from __future__ import annotations
