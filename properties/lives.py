@@ -6,24 +6,20 @@ a request back to none, and the end of a speculative round publishes what the cl
 
 from __future__ import annotations
 
+from kvspec.properties.refinements import UNSEEN
 from kvspec.spec import core, drafting, life, run_ahead
-from kvspec.spec.append import begin, count, prepare, publish, stage_k, stage_v, start, target
-from kvspec.spec.batch import enter, leave, reorder
-from kvspec.spec.failures import HANDLE_TERMINAL, STALE_GENERATION, STALE_SNAPSHOT
+from kvspec.spec.append import count, publish, start, target
 from kvspec.spec.handles import Phase, length, phase
 from kvspec.spec.language import Expr, Variable, the, where
 from kvspec.spec.language.refinement import STUTTER, call, refinement
 from kvspec.spec.lifecycle import (
     allocate,
     cancel_request,
-    cancel_txn,
     finish,
     fork,
     release,
     truncate,
 )
-from kvspec.spec.prefix import evict
-from kvspec.spec.retry import forget, retry
 
 the_core_lives = refinement(
     "the_core_lives",
@@ -41,20 +37,7 @@ the_core_lives = refinement(
         finish: lambda h: call(life.finish_life, h),
         cancel_request: lambda h: call(life.cancel_life, h, length[h]),
         release: lambda h: call(life.release_life, h),
-        (publish, STALE_GENERATION): STUTTER,
-        (publish, STALE_SNAPSHOT): STUTTER,
-        (publish, HANDLE_TERMINAL): STUTTER,
-        begin: STUTTER,
-        stage_k: STUTTER,
-        stage_v: STUTTER,
-        prepare: STUTTER,
-        cancel_txn: STUTTER,
-        retry: STUTTER,
-        forget: STUTTER,
-        enter: STUTTER,
-        leave: STUTTER,
-        reorder: STUTTER,
-        evict: STUTTER,
+        **UNSEEN,
     },
     doc="A publication of the core adds rows where those of the request end.",
 )

@@ -44,14 +44,7 @@ _SEEN = {
     atomic.seen_k: lambda h, l: k_rows[h, l],
     atomic.seen_v: lambda h, l: v_rows[h, l],
 }
-_STEPS: dict[Any, object] = {
-    allocate: lambda h, a: call(atomic.atomic_allocate, h, a),
-    fork: lambda p, children, n: call(atomic.atomic_fork, p, children, n),
-    truncate: lambda h, n: call(atomic.atomic_truncate, h, n),
-    publish: lambda x: call(atomic.atomic_append, the(target[x]), count[x]),
-    finish: lambda h: call(atomic.atomic_finish, h),
-    cancel_request: lambda h: call(atomic.atomic_cancel, h),
-    release: lambda h: call(atomic.atomic_release, h),
+UNSEEN: dict[Any, object] = {
     (publish, STALE_GENERATION): STUTTER,
     (publish, STALE_SNAPSHOT): STUTTER,
     (publish, HANDLE_TERMINAL): STUTTER,
@@ -66,6 +59,17 @@ _STEPS: dict[Any, object] = {
     leave: STUTTER,
     reorder: STUTTER,
     evict: STUTTER,
+}
+"""Steps of the core in which nothing changes that a reader sees."""
+_STEPS: dict[Any, object] = {
+    allocate: lambda h, a: call(atomic.atomic_allocate, h, a),
+    fork: lambda p, children, n: call(atomic.atomic_fork, p, children, n),
+    truncate: lambda h, n: call(atomic.atomic_truncate, h, n),
+    publish: lambda x: call(atomic.atomic_append, the(target[x]), count[x]),
+    finish: lambda h: call(atomic.atomic_finish, h),
+    cancel_request: lambda h: call(atomic.atomic_cancel, h),
+    release: lambda h: call(atomic.atomic_release, h),
+    **UNSEEN,
 }
 
 publication_is_atomic = refinement(

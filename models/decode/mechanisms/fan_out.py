@@ -10,20 +10,18 @@ whose seat has other rows; what the backend measures.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import torch
-from attrs import define, field
 
 from kvspec.models.backend import Damage
 from kvspec.models.concrete.state import State
 from kvspec.models.decode.agreement import disagreement
-from kvspec.models.decode.backend import DecodeBackend
 from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_model import PREFIX_ROWS
-from kvspec.models.decode.backend_tables import FREE, RefusedError, Tables
+from kvspec.models.decode.backend_tables import FREE, RefusedError
+from kvspec.models.decode.mechanisms.further import FurtherChecks
 from kvspec.models.decode.mechanisms.slot_rows import is_apart
 from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
@@ -50,20 +48,7 @@ def fault_for(mutation: str) -> str | None:
     return mutation if mutation in FAULTS else None
 
 
-@define(eq=False)
-class SeatedTables(Tables):
-    """Tables of the backend; `further` checks follow the last one of an action, before its effects."""
-
-    further: Callable[[], None] | None = field(default=None)
-
-    def need(self, action: str, holds: bool, code: str, detail: str = "") -> None:
-        """Refuse by this check, or by what follows it."""
-        super().need(action, holds, code, detail)
-        if self.further is not None and _LAST_CHECK.get(action) == code:
-            self.further()
-
-
-class Cache(DecodeBackend):
+class Cache(FurtherChecks):
     """The decode backend with seats and groups of samples; it speaks of the system `fan_out`.
 
     Attributes:
@@ -74,6 +59,8 @@ class Cache(DecodeBackend):
     Raises:
         ValueError: there is no such fault.
     """
+
+    LAST_CHECK = _LAST_CHECK
 
     def __init__(self, faults: tuple[str, ...] = ()) -> None:
         chosen = known_faults(faults, FAULTS)
@@ -120,21 +107,6 @@ class Cache(DecodeBackend):
         return State((*tables, tuple(self.seats), tuple(self.groups), tuple(self.wishes)))
 
     # Actions.
-
-    def _make_tables(self, instance: Instance) -> Tables:
-        made = super()._make_tables(instance)
-        held = {each.name: getattr(made, each.name) for each in attrs.fields(Tables)}
-        return SeatedTables(**held)
-
-    def _carry_out(self, action: str, further: Callable[[], None], **names: Any) -> None:
-        """An action of the backend, with further checks behind its own."""
-        tables = self._held()
-        if isinstance(tables, SeatedTables):
-            tables.further = further
-            try:
-                self._plain[action](**names)
-            finally:
-                tables.further = None
 
     def _allocate(self, h: int, b: int, a: int, s: int) -> None:
         def is_free() -> None:

@@ -11,7 +11,6 @@ behind the last one or beyond its limit; bytes that are kept for a client that i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import permutations
 from typing import Any, Final
 
@@ -22,9 +21,9 @@ from torch import Tensor
 
 from kvspec.models.backend import Damage
 from kvspec.models.concrete.state import State, Value
-from kvspec.models.decode.backend import DecodeBackend
 from kvspec.models.decode.backend_faults import known_faults
-from kvspec.models.decode.backend_tables import FREE, Output, RefusedError, Tables, seal
+from kvspec.models.decode.backend_tables import FREE, Output, RefusedError, seal
+from kvspec.models.decode.mechanisms.further import FurtherChecks
 from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
 
@@ -62,19 +61,6 @@ def fault_for(mutation: str) -> str | None:
 
 
 @define(eq=False)
-class WatchedTables(Tables):
-    """Tables of the backend; `further` checks follow the last one of an action, before its effects."""
-
-    further: Callable[[], None] | None = field(default=None)
-
-    def need(self, action: str, holds: bool, code: str, detail: str = "") -> None:
-        """Refuse by this check, or by what follows it."""
-        super().need(action, holds, code, detail)
-        if self.further is not None and _LAST_CHECK.get(action) == code:
-            self.further()
-
-
-@define(eq=False)
 class Stream:
     """The output of a request: what the engine counts, and what its client has.
 
@@ -108,12 +94,14 @@ class Offer:
     buffer: dict[int, Tensor] = field(factory=dict)
 
 
-class Cache(DecodeBackend):
+class Cache(FurtherChecks):
     """The decode backend with retained rows and tickets; it speaks of the system `handoff`.
 
     Raises:
         ValueError: there is no such fault.
     """
+
+    LAST_CHECK = _LAST_CHECK
 
     def __init__(self, faults: tuple[str, ...] = ()) -> None:
         chosen = known_faults(faults, FAULTS)
@@ -360,23 +348,6 @@ class Cache(DecodeBackend):
         pool.held[block] = prompt
         slot.output = Output(g, prompt, ())
         slot.entry = seal(tables, slot, attrs.evolve(slot.entry, prompt=prompt))
-
-    # Tables.
-
-    def _make_tables(self, instance: Instance) -> Tables:
-        made = super()._make_tables(instance)
-        held = {each.name: getattr(made, each.name) for each in attrs.fields(Tables)}
-        return WatchedTables(**held)
-
-    def _carry_out(self, action: str, further: Callable[[], None], **names: Any) -> None:
-        """An action of the backend, with further checks behind its own."""
-        tables = self._held()
-        if isinstance(tables, WatchedTables):
-            tables.further = further
-            try:
-                self._plain[action](**names)
-            finally:
-                tables.further = None
 
     def _blank(self) -> Stream:
         return Stream(reads=[None] * self._layers)
