@@ -159,7 +159,7 @@ def nothing_is_held_on_any_tier() -> Expr:
 
 @tiers.leads_to(weak(end_read, "q"), weak(time_out, "q"))
 def every_pin_is_dropped(q: Lookup) -> tuple[Expr, Expr]:
-    """A pin is dropped in the end, whatever its client does."""
+    """A pin is dropped in the end, by its client or, once no read of it is in flight, by the timeout."""
     return has_pin(q), ~has_pin(q)
 
 

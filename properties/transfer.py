@@ -5,7 +5,7 @@ from __future__ import annotations
 import kvspec.properties.transfer_steps  # noqa: F401  # its claims join those of `transfer`
 from kvspec.properties.transfer_claims import reports, transfer
 from kvspec.spec.handles import Handle, Layer, Phase, phase
-from kvspec.spec.language import Expr, exists, forall, weak
+from kvspec.spec.language import Expr, exists, forall, strong, weak
 from kvspec.spec.prefix import Block, evict, filled, owner
 from kvspec.spec.transfer import (
     admit_rows,
@@ -201,7 +201,7 @@ def every_block_without_owner_is_evicted(b: Block) -> tuple[Expr, Expr]:
     return filled[b] & forall(Handle, lambda h: ~owner[b, h]), ~filled[b]
 
 
-@transfer.leads_to(*_ENDING, weak(cancel, "t"), weak(recompute, "h", "b"))
+@transfer.leads_to(*_ENDING, weak(cancel, "t"), strong(recompute, "h", "b"))
 def no_request_waits_for_rows_for_ever(h: Handle, b: Block) -> tuple[Expr, Expr]:
     """A ready request reads its block in the end, though its load be cancelled, lost or given up."""
     waits = (phase[h] == Phase.DECODE_READY) & owner[b, h] & arriving[b]

@@ -16,7 +16,7 @@ Environment: a sender that stalls or crashes, a notice that is lost, late or the
 that goes away, other workers that fill the tier.
 Left out: what an entry is the rows of (`index`), tokens and schemas of a hand-off (`handoff`), bandwidth.
 Assumed: every write is held against the lease of its attempt where it arrives. A sender that is asked for a
-new attempt works no more on the one before.
+new attempt works no more on the one before. A block that is allocated has the rows of its prompt at once.
 """
 
 from __future__ import annotations
