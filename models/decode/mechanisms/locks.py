@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
+from itertools import product
 from typing import Final
 
 import torch
@@ -236,12 +237,14 @@ class Cache(Checked):
         return [Damage("rows", f"node{n}", lost, text)] if lost else []
 
     def _kept(self) -> list[Damage]:
-        """Bytes of components that cannot be dropped when all locks have been given back."""
+        """Bytes of components that cannot be dropped when all locks have been given back, by any receipt."""
         tried = self._copy()
         for k, holder in enumerate(self.holders):
             if holder.node is not None:
-                back = tuple(c in holder.receipt for c in range(self._layers))
-                tried.perform(Event("unlock", (("k", k), ("back", back))))
+                own = tuple(c in holder.receipt for c in range(self._layers))
+                for back in (own, *product((False, True), repeat=self._layers)):
+                    if tried.perform(Event("unlock", (("k", k), ("back", back)))).accepted:
+                        break
         found: list[Damage] = []
         for n, node in enumerate(tried.nodes):
             for c, component in enumerate(node):

@@ -101,3 +101,12 @@ def test_the_sound_cache_does_all_that_an_instance_allows(instance):
     model = model_with(instance.sizes["Component"])
     found = answer_everything(Cache(), instance, model)
     assert found == (instance.expected.states, instance.expected.transitions)
+
+
+def test_bytes_stay_only_if_no_receipt_gives_them_back():
+    """With the fault a lock can still be given back after a second load, and nothing is told before that."""
+    cache = made(spec.TWO_COMPONENTS, "unlock.by-what-is-present")
+    assert does(cache, "load", n=0, c=0).accepted
+    assert does(cache, "lock", k=0, n=0).accepted
+    assert does(cache, "load", n=0, c=1).accepted
+    assert [harm for harm in cache.damage() if "stay for ever" in harm.text] == []
