@@ -301,6 +301,9 @@ def _start(run: _Run, backend: Backend) -> Replay | None:
     if start == found.initial:
         return None
     differs = "; ".join(_differences(found.machine, found.initial, start))
+    if begins and not isinstance(backend, Placed) and is_initial(found.machine, start):
+        told = "begins in another initial state than the trace, and has no begin_in"
+        return run.end("not_replayable", f"{_name(backend)} {told}: {differs}")
     if begins:
         return run.end("disagrees", f"after reset {differs}")
     return run.end(

@@ -116,6 +116,23 @@ def test_a_cache_that_does_not_begin_where_the_trace_does_is_told():
     )
 
 
+class Unplaced:
+    """A store that can only be reset."""
+
+    def __init__(self):
+        cache = Cache()
+        self.reset, self.perform = cache.reset, cache.perform
+        self.observe, self.damage = cache.observe, cache.damage
+
+
+def test_a_cache_that_can_only_be_reset_cannot_replay_another_beginning():
+    """That is no disagreement: the cache is told what it lacks."""
+    trace = read_trace(LIBRARY / file_name("match.drop-guard.OTHER_TOKENS"))
+    found = replay(trace, Unplaced())
+    assert found.outcome == "not_replayable"
+    assert "has no begin_in" in found.message
+
+
 def models_of(instance):
     """The decoders of all identities that an instance can have."""
     cache, found = Cache(), {PLAIN.model}
