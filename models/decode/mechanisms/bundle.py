@@ -29,7 +29,7 @@ from kvspec.models.decode.mechanisms.bundle_companions import (
 from kvspec.models.decode.mechanisms.bundle_damage import Request
 from kvspec.models.decode.mechanisms.bundle_rounds import Rounds
 from kvspec.models.decode.mechanisms.bundle_tables import Round
-from kvspec.spec.core import system as core
+from kvspec.models.decode.mechanisms.core_part import core_part
 from kvspec.spec.language import Instance
 
 FAULTS: Final = {
@@ -75,14 +75,14 @@ class Cache(Rounds):
                 f"give an instance of lengths up to {(len(TEXT) - 1) // 2}"
             )
         self._without_layers = not instance.sizes["Layer"]
-        sizes = {**instance.sizes, "Layer": instance.sizes["Layer"] or 2}
-        super().reset(attrs.evolve(instance, system=core, sizes=sizes, limits=(), expected=None))
+        part = core_part(instance)
+        super().reset(part)
         self._held().watch = self._show
         self._rollback = int(instance.constants["rollback"] or 0)
         self._replay = int(instance.constants["replay"] or 0)
-        self.requests = [Request() for _ in range(sizes["Handle"])]
-        self.rounds = [Round() for _ in range(sizes["Txn"])]
-        self.masks = [None] * sizes["Row"]
+        self.requests = [Request() for _ in range(part.sizes["Handle"])]
+        self.rounds = [Round() for _ in range(part.sizes["Txn"])]
+        self.masks = [None] * part.sizes["Row"]
         self._plain = dict(self._actions)
         own = ("allocate", "fork", "truncate", "begin", "prepare", "verify", "publish")
         ends = ("cancel_txn", "cancel_request", "release", "emit", "stop")

@@ -23,7 +23,7 @@ from kvspec.models.decode.hooks import Part
 from kvspec.models.decode.mechanisms import bundle_damage as measure
 from kvspec.models.decode.mechanisms.bundle_companions import PREFIX, Grammar
 from kvspec.models.decode.mechanisms.bundle_damage import Request
-from kvspec.spec.core import system as core
+from kvspec.models.decode.mechanisms.core_part import core_tables
 
 _KEPT: Final = 4096
 
@@ -54,11 +54,7 @@ class Companions(DecodeBackend):
 
     def observe(self) -> State:
         """The state of the core, outputs and drafts, and every companion."""
-        tables = list(super().observe().tables)
-        if self._without_layers:
-            for place, variable in enumerate(core.variables.values()):
-                if any(kind.name == "Layer" for kind in variable.domain):
-                    tables[place] = ()
+        tables = core_tables(super().observe(), has_layers=not self._without_layers)
         of, rounds = self.requests, self.rounds
         more: list[list[Value]] = [
             [r.prompt for r in of],

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-import attrs
-
 from kvspec.models.backend import Damage, Reply
 from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import State
@@ -29,7 +27,7 @@ from kvspec.models.decode.mechanisms.completion_damage import (
     rows_of_others,
     rows_of_the_next,
 )
-from kvspec.spec.core import system as core
+from kvspec.models.decode.mechanisms.core_part import core_part, core_tables
 from kvspec.spec.language import Instance
 
 FAULTS: Final = {
@@ -73,19 +71,9 @@ class Cache(DecodeBackend):
         """Begin anew, with the sizes of an instance of `completion`."""
         self._made, self._events = instance, []
         self._without_layers = not instance.sizes["Layer"]
-        sizes = {name: n for name, n in instance.sizes.items() if name != "Part"}
-        bounds = {name: n for name, n in instance.bounds.items() if name != "Tally"}
-        super().reset(
-            attrs.evolve(
-                instance,
-                system=core,
-                sizes={**sizes, "Layer": sizes["Layer"] or 2},
-                bounds=bounds,
-                limits=(),
-                expected=None,
-            )
-        )
-        handles, parts = range(sizes["Handle"]), range(instance.sizes["Part"])
+        part = core_part(instance)
+        super().reset(part)
+        handles, parts = range(part.sizes["Handle"]), range(instance.sizes["Part"])
         self.duties = [[Duty() for _ in parts] for _ in handles]
         self.queue = []
         plain = dict(self._actions)
@@ -112,11 +100,7 @@ class Cache(DecodeBackend):
 
     def observe(self) -> State:
         """The state of the core, and what each request owes."""
-        tables = list(super().observe().tables)
-        if self._without_layers:
-            for place, variable in enumerate(core.variables.values()):
-                if any(kind.name == "Layer" for kind in variable.domain):
-                    tables[place] = ()
+        tables = core_tables(super().observe(), has_layers=not self._without_layers)
         duties = [duty for listed in self.duties for duty in listed]
         return State(
             (

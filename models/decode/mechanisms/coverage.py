@@ -34,8 +34,8 @@ from kvspec.models.decode.backend_model import PREFIX_ROWS
 from kvspec.models.decode.backend_tables import RefusedError
 from kvspec.models.decode.decoder import Decoder, positions_from
 from kvspec.models.decode.hooks import KVView, Part
+from kvspec.models.decode.mechanisms.core_part import LAYERS, core_part, core_tables
 from kvspec.models.decode.weights import Weights
-from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
 
 FAULTS: Final = {
@@ -94,17 +94,8 @@ class Cache(DecodeBackend):
         """Begin anew, with the sizes of an instance of `coverage`."""
         self._counts = {name: instance.sizes[name] for name in self._counts}
         self._without_layers = not instance.sizes["Layer"]
-        layers = instance.sizes["Layer"] or max(2, self._counts["Stage"])
-        sizes = {name: n for name, n in instance.sizes.items() if name not in self._counts}
-        super().reset(
-            attrs.evolve(
-                instance,
-                system=core,
-                sizes={**sizes, "Layer": layers},
-                limits=(),
-                expected=None,
-            )
-        )
+        part = core_part(instance, layers=max(LAYERS, self._counts["Stage"]))
+        super().reset(part)
         self.lost = [False] * self._counts["Rank"]
         self.loads = [self._awaited() for _ in range(instance.sizes["Txn"])]
         plain = {name: self._actions[name] for name in ("begin", "prepare", "publish")}
@@ -123,11 +114,7 @@ class Cache(DecodeBackend):
 
     def observe(self) -> State:
         """The state of the core, what came of each part, the votes, what each shard does, dead ranks."""
-        tables = list(super().observe().tables)
-        if self._without_layers:
-            for place, variable in enumerate(core.variables.values()):
-                if any(kind.name == "Layer" for kind in variable.domain):
-                    tables[place] = ()
+        tables = core_tables(super().observe(), has_layers=not self._without_layers)
         outcomes: list[Value] = [found for load in self.loads for found in load.outcome.values()]
         verdicts: list[Value] = [found for load in self.loads for found in load.verdict.values()]
         votes: list[Value] = [found for load in self.loads for found in load.vote]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import attrs
 import torch
 
 from kvspec.models.backend import Damage
@@ -21,9 +20,9 @@ from kvspec.models.decode.agreement import disagreement
 from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_model import PREFIX_ROWS
 from kvspec.models.decode.backend_tables import FREE, RefusedError
+from kvspec.models.decode.mechanisms.core_part import core_part, core_tables
 from kvspec.models.decode.mechanisms.further import FurtherChecks
 from kvspec.models.decode.mechanisms.slot_rows import is_apart
-from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
 
 FAULTS: Final = {
@@ -74,12 +73,9 @@ class Cache(FurtherChecks):
     def reset(self, instance: Instance) -> None:
         """Begin anew, with the sizes of an instance of `fan_out`."""
         self._without_layers = not instance.sizes["Layer"]
-        sizes = {name: n for name, n in instance.sizes.items() if name != "Seat"}
-        sizes["Layer"] = sizes["Layer"] or 2
-        super().reset(
-            attrs.evolve(instance, system=core, sizes=sizes, limits=(), initial={}, expected=None)
-        )
-        handles, pool = sizes["Handle"], self._held().pool
+        part = core_part(instance)
+        super().reset(part)
+        handles, pool = part.sizes["Handle"], self._held().pool
         self.seats = [None] * handles
         self.groups = [None] * handles
         self.wishes = [None] * handles
@@ -99,11 +95,7 @@ class Cache(FurtherChecks):
 
     def observe(self) -> State:
         """The state of the core, and seats, groups and wishes."""
-        tables = list(super().observe().tables)
-        if self._without_layers:
-            for place, variable in enumerate(core.variables.values()):
-                if any(kind.name == "Layer" for kind in variable.domain):
-                    tables[place] = ()
+        tables = core_tables(super().observe(), has_layers=not self._without_layers)
         return State((*tables, tuple(self.seats), tuple(self.groups), tuple(self.wishes)))
 
     # Actions.

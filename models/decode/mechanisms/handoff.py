@@ -23,6 +23,7 @@ from kvspec.models.backend import Damage
 from kvspec.models.concrete.state import State, Value
 from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_tables import FREE, Output, RefusedError, seal
+from kvspec.models.decode.mechanisms.core_part import core_part, core_tables
 from kvspec.models.decode.mechanisms.further import FurtherChecks
 from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
@@ -117,22 +118,9 @@ class Cache(FurtherChecks):
         """Begin anew, with the sizes of an instance of `handoff`."""
         self._layers = instance.sizes["Layer"]
         self._most = int(instance.constants["most"] or 0)
-        own = {"Ticket", "Format"}
-        sizes = {name: n for name, n in instance.sizes.items() if name not in own}
-        sizes["Layer"] = self._layers or 2
-        super().reset(
-            attrs.evolve(
-                instance,
-                system=core,
-                sizes=sizes,
-                bounds={name: n for name, n in instance.bounds.items() if name != "Tokens"},
-                constants={n: v for n, v in instance.constants.items() if n != "most"},
-                limits=(),
-                initial={},
-                expected=None,
-            )
-        )
-        handles = sizes["Handle"]
+        part = core_part(instance)
+        super().reset(part)
+        handles = part.sizes["Handle"]
         self.streams = [self._blank() for _ in range(handles)]
         self.reasons, self.retained = ["NONE"] * handles, [False] * handles
         self.offers = [self._nothing() for _ in range(instance.sizes["Ticket"])]
@@ -141,11 +129,7 @@ class Cache(FurtherChecks):
 
     def observe(self) -> State:
         """The state of the core, the outputs and the tickets."""
-        tables = list(super().observe().tables)
-        if not self._layers:
-            for place, variable in enumerate(core.variables.values()):
-                if any(kind.name == "Layer" for kind in variable.domain):
-                    tables[place] = ()
+        tables = core_tables(super().observe(), has_layers=bool(self._layers))
         each, offers, layers = self.streams, self.offers, range(self._layers)
         more: tuple[list[Value], ...] = (
             [s.emitted for s in each],

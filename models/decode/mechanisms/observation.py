@@ -24,7 +24,7 @@ from kvspec.models.decode.backend import DecodeBackend
 from kvspec.models.decode.backend_appends import Txn
 from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_tables import FREE, RefusedError
-from kvspec.spec.core import system as core
+from kvspec.models.decode.mechanisms.core_part import core_part, core_tables
 from kvspec.spec.language import Instance
 
 FAULTS: Final = {
@@ -35,8 +35,6 @@ FAULTS: Final = {
     "cancel_request.drop-assignment.recorded": "nothing is recorded of what a cancelled request had",
 }
 """Every fault that the cache can be given, by name, with what it does."""
-
-OWN = ("Name", "Tally", "Refusal")
 
 
 def fault_for(mutation: str) -> str | None:
@@ -83,23 +81,12 @@ class Cache(DecodeBackend):
 
     def reset(self, instance: Instance) -> None:
         """Begin anew, with the sizes of an instance of `observation`; no name is known."""
-        sizes = {name: n for name, n in instance.sizes.items() if name not in OWN}
-        bounds = {name: n for name, n in instance.bounds.items() if name not in OWN}
+        part = core_part(instance)
         self._names = list(instance.system.variables)
-        self._without_layers = not sizes["Layer"]
-        super().reset(
-            attrs.evolve(
-                instance,
-                system=core,
-                sizes={**sizes, "Layer": sizes["Layer"] or 2},
-                bounds=bounds,
-                limits=(),
-                initial={},
-                expected=None,
-            )
-        )
-        self.numbers = [Numbers() for _ in range(sizes["Handle"])]
-        self.origins = ["COMPUTED"] * sizes["Txn"]
+        self._without_layers = not instance.sizes["Layer"]
+        super().reset(part)
+        self.numbers = [Numbers() for _ in range(part.sizes["Handle"])]
+        self.origins = ["COMPUTED"] * part.sizes["Txn"]
         names = instance.sizes["Name"]
         self.known, self.arrived, self.series = ([False] * names for _ in range(3))
         self.other, self.turned_away, self.refusals = False, 0, 0
@@ -130,11 +117,7 @@ class Cache(DecodeBackend):
 
     def observe(self) -> State:
         """The state of the core, and all that is told."""
-        tables = list(super().observe().tables)
-        if self._without_layers:
-            for place, variable in enumerate(core.variables.values()):
-                if any(kind.name == "Layer" for kind in variable.domain):
-                    tables[place] = ()
+        tables = core_tables(super().observe(), has_layers=not self._without_layers)
         told = {
             name: tuple(getattr(each, name) for each in self.numbers)
             for name in attrs.fields_dict(Numbers)

@@ -23,8 +23,8 @@ from kvspec.models.decode.backend import DecodeBackend
 from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_model import PREFIX_ROWS, prompt_of
 from kvspec.models.decode.backend_tables import Output, RefusedError, seal
+from kvspec.models.decode.mechanisms.core_part import core_part, core_tables
 from kvspec.models.decode.mechanisms.slot_rows import is_same
-from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
 
 FAULTS: Final = {
@@ -136,21 +136,11 @@ class Cache(DecodeBackend):
     def reset(self, instance: Instance) -> None:
         """Begin anew, with the sizes of an instance of `replica`."""
         self._without_layers = not instance.sizes["Layer"]
-        sizes = {name: n for name, n in instance.sizes.items() if name != "Hash"}
-        bounds = {n: m for n, m in instance.bounds.items() if n not in ("Sequence", "Boot")}
-        super().reset(
-            attrs.evolve(
-                instance,
-                system=core,
-                sizes={**sizes, "Layer": sizes["Layer"] or 2},
-                bounds=bounds,
-                limits=(),
-                expected=None,
-            )
-        )
+        part = core_part(instance)
+        super().reset(part)
         self._prompts = [prompt_of(f"prefix{k}") for k in range(instance.sizes["Hash"])]
         self.log = Log()
-        self.consumer = Consumer(self.forgets, [None] * sizes["Block"])
+        self.consumer = Consumer(self.forgets, [None] * part.sizes["Block"])
         plain = dict(self._actions)
         self._actions |= {
             "allocate": lambda h, b, a, k: self._store(plain["allocate"], h, b, a, k),
@@ -230,11 +220,7 @@ class Cache(DecodeBackend):
 
     def observe(self) -> State:
         """The state of the core, the log with its channel, and what the consumer knows."""
-        tables = list(super().observe().tables)
-        if self._without_layers:
-            for place, variable in enumerate(core.variables.values()):
-                if any(kind.name == "Layer" for kind in variable.domain):
-                    tables[place] = ()
+        tables = core_tables(super().observe(), has_layers=not self._without_layers)
         log, consumer = self.log, self.consumer
         event = log.channel[0] if log.channel else Event("STORED", None, None, 0, 0)
         return State(

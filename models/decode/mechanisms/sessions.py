@@ -24,9 +24,9 @@ from kvspec.models.decode.backend_appends import LIVE, Txn
 from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_model import prompt_of, token_of
 from kvspec.models.decode.backend_tables import Entry, RefusedError, Slot, seal
+from kvspec.models.decode.mechanisms.core_part import core_part, core_tables
 from kvspec.models.decode.mechanisms.sessions_damage import Meter
 from kvspec.models.decode.mechanisms.sessions_rows import Image, Place, Rows, Session, own_rows
-from kvspec.spec.core import system as core
 from kvspec.spec.language import Instance
 
 FAULTS: Final = {
@@ -44,9 +44,6 @@ FAULTS: Final = {
     "publish_restore.tokens-of-its-rows": "a restored session has the tokens that have rows",
 }
 """Every fault that the cache can be given, by name, with what it does."""
-
-OWN = ("Image", "Token")
-"""Sorts that the decode backend does not know."""
 
 
 def fault_for(mutation: str) -> str | None:
@@ -79,17 +76,12 @@ class Cache(DecodeBackend):
     def reset(self, instance: Instance) -> None:
         """Begin anew, with the sizes of an instance of `sessions`."""
         self._layers = instance.sizes["Layer"]
-        sizes = {name: n for name, n in instance.sizes.items() if name not in OWN}
-        bounds = {name: n for name, n in instance.bounds.items() if name not in OWN}
-        sizes["Layer"] = self._layers or 2
-        super().reset(
-            attrs.evolve(
-                instance, system=core, sizes=sizes, bounds=bounds, limits=(), expected=None
-            )
-        )
+        part = core_part(instance)
+        super().reset(part)
         tables = self._held()
         self.sessions = [
-            Session(Place(tables.shape, bounds["Length"] + 1)) for _ in range(sizes["Handle"])
+            Session(Place(tables.shape, part.bounds["Length"] + 1))
+            for _ in range(part.sizes["Handle"])
         ]
         self.images = [Image() for _ in range(instance.sizes["Image"])]
         self._coming, self._ahead = {}, None
@@ -107,11 +99,7 @@ class Cache(DecodeBackend):
 
     def observe(self) -> State:
         """The state of the core, and every session and image; rows and damage are told by bytes."""
-        tables = list(super().observe().tables)
-        if not self._layers:
-            for place, variable in enumerate(core.variables.values()):
-                if any(kind.name == "Layer" for kind in variable.domain):
-                    tables[place] = ()
+        tables = core_tables(super().observe(), has_layers=bool(self._layers))
         sessions, images = self.sessions, self.images
         return State(
             (

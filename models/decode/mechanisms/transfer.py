@@ -15,14 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-import attrs
-
 from kvspec.models.backend import Damage, Reply
 from kvspec.models.concrete.machine import Event
 from kvspec.models.concrete.state import State
 from kvspec.models.decode.backend import DecodeBackend
 from kvspec.models.decode.backend_faults import known_faults
 from kvspec.models.decode.backend_tables import RefusedError
+from kvspec.models.decode.mechanisms.core_part import core_part, core_tables
 from kvspec.models.decode.mechanisms.tiers_rows import Chain, clear, copy, rows_of
 from kvspec.models.decode.mechanisms.transfer_damage import (
     bytes_lost,
@@ -55,8 +54,6 @@ FAULTS: Final = {
 PROMPTS = 12
 """Prompts that have no token in common."""
 
-OWN = ("Transfer", "Entry", "Notice", "Attempt", "Fill")
-
 
 def fault_for(mutation: str) -> str | None:
     """The fault that makes the cache behave like a mutation of its rules, or None."""
@@ -87,18 +84,8 @@ class Cache(DecodeBackend):
         """Begin anew, with the sizes of an instance of `transfer`."""
         self._made, self._events = instance, []
         self._layers = instance.sizes["Layer"]
-        sizes = {name: n for name, n in instance.sizes.items() if name not in OWN}
-        bounds = {name: n for name, n in instance.bounds.items() if name not in OWN}
-        super().reset(
-            attrs.evolve(
-                instance,
-                system=core,
-                sizes={**sizes, "Layer": sizes["Layer"] or 2},
-                bounds=bounds,
-                limits=(),
-                expected=None,
-            )
-        )
+        part = core_part(instance)
+        super().reset(part)
         numbers = instance.sizes
         self.moves = [Move(landed=[False] * self._layers) for _ in range(numbers["Transfer"])]
         self.blocks = [Place() for _ in range(numbers["Block"])]
@@ -122,11 +109,7 @@ class Cache(DecodeBackend):
 
     def observe(self) -> State:
         """The state of the core, and every transfer with both its ends."""
-        tables = list(super().observe().tables)
-        if not self._layers:
-            for place, variable in enumerate(core.variables.values()):
-                if any(kind.name == "Layer" for kind in variable.domain):
-                    tables[place] = ()
+        tables = core_tables(super().observe(), has_layers=bool(self._layers))
         moves, letters, layers = self.moves, self.letters, range(self._layers)
         return State(
             (
