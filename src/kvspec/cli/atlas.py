@@ -48,7 +48,7 @@ def atlas(
     """
     check_outputs(output)
     asked = Asked(write=write, prove=prove)
-    chosen = [_named(name) for name in dict.fromkeys(group)]
+    chosen = [named_case(name, "GROUP of kvspec atlas")[0] for name in dict.fromkeys(group)]
     if chosen:
         return deliver(explained(chosen, asked), output)
     return deliver(table(asked, jobs or len(os.sched_getaffinity(0))), output)
@@ -95,13 +95,14 @@ def unknown_group(name: str, where: str) -> UsageError:
     return unknown("group", name, known, where, do)
 
 
-def _named(name: str) -> Group:
+def named_case(name: str, where: str) -> tuple[Group, int]:
+    """The group and the number of its case that are named; the group's name alone is its first."""
     from kvspec.properties.atlas import groups
 
-    found = groups().get(group_name(name))
-    if found is None or case_number(name) not in range(1, len(found.cases) + 1):
-        raise unknown_group(name, "GROUP of kvspec atlas")
-    return found
+    found, number = groups().get(group_name(name)), case_number(name)
+    if found is None or number not in range(1, len(found.cases) + 1):
+        raise unknown_group(name, where)
+    return found, number
 
 
 def explained(chosen: Sequence[Group], asked: Asked) -> Answer:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from kvspec.cli.atlas import case_number, group_name, is_group, unknown_group
+from kvspec.cli.atlas import is_group, named_case
 from kvspec.cli.backends import backend_name, is_stand_in, make_backend, torch_absent
 from kvspec.cli.belongs import other_command
 from kvspec.cli.errors import UsageError, unknown
@@ -122,7 +122,7 @@ def library() -> list[Path]:
 
 def find_trace(name: str) -> Path:
     """A trace file, or a trace of the library by its name."""
-    from kvspec.counterexamples.atlas_files import folder
+    from kvspec.counterexamples.atlas_files import file_name, folder
     from kvspec.counterexamples.errors import UnknownNameError
     from kvspec.counterexamples.library import library_path
 
@@ -130,11 +130,7 @@ def find_trace(name: str) -> Path:
     if path.exists() or path.suffix == ".json" or len(path.parts) > 2:
         return path
     if is_group(name):
-        number = case_number(name)
-        of_atlas = folder() / f"{group_name(name)}{f'-{number}' if number > 1 else ''}.json"
-        if of_atlas.is_file():
-            return of_atlas
-        raise unknown_group(name, "FILE of kvspec replay")
+        return folder() / file_name(*named_case(name, "FILE of kvspec replay"))
     try:
         return library_path(name)
     except UnknownNameError as error:
